@@ -1,0 +1,3 @@
+package main
+import _ "github.com/virtual-kubelet/virtual-kubelet/node/nodeutil"
+func main(){}
