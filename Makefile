@@ -1,0 +1,64 @@
+# The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo up down test sim chaos soak bench-election mutants fmt lint docs deny crds verify tools
+
+SEED ?=
+HOURS ?= 10000
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+## See it
+
+demo: tools ## A control plane, the operator, three pods, three failovers, narrated (about 90 s warm)
+	@scripts/demo.sh
+
+up: tools ## The same left running; prints the KUBECONFIG line
+	@scripts/up.sh
+
+down: ## Remove what `make up` left running
+	@scripts/down.sh
+
+## Prove it
+
+test: tools ## Everything: unit, transcripts, model, simulation, and a real control plane with 60 s of chaos
+	@scripts/test.sh $(ARGS)
+
+sim: tools ## Long simulation of the election: SEED= (random if empty) HOURS= (simulated)
+	@SEED=$(SEED) HOURS=$(HOURS) scripts/sim.sh
+
+chaos: tools ## Five minutes and more of faults on a real control plane, judged by a separate checker
+	@scripts/chaos.sh
+
+soak: tools ## Ten settled minutes with zero writes, and 1,000 services
+	@scripts/soak.sh
+
+bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/*.json
+	@scripts/bench-election.sh
+
+mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
+	@scripts/mutants.sh
+
+## Keep it
+
+fmt: ## Format all Rust code
+	@cargo fmt --all
+
+lint: tools ## Format check, clippy on every feature set with warnings denied, house rules
+	@scripts/lint.sh
+
+docs: tools ## API documentation; a broken link is an error
+	@RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+deny: tools ## Licences, sources and banned crates (cargo-deny, installed if missing)
+	@scripts/deny.sh
+
+crds: tools ## Generate crds/*.yaml from the Rust types
+	@cargo xtask crds
+
+verify: tools ## Fail if a generated file differs from what would be generated now
+	@scripts/verify.sh
+
+tools: ## Install what is missing (as root on Debian), or print the command that does
+	@scripts/install-tools.sh

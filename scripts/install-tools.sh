@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Makes sure that what a build and a test run need is there. Costs about 0.1 s when nothing is missing.
+# Debian packages are installed when run as root; for everything else the exact command is printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RUST=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+GO=1.26
+
+missing=()
+say() { echo "tools: $*" >&2; }
+
+# need COMMAND PACKAGE: remember the Debian package of a command that is not there.
+need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
+
+need cc gcc           # links Rust programs; builds the assembly of `ring`
+need git git          # names the source in builds; lists files for `tidy`
+need make make
+need curl curl        # readiness in scripts
+need flock util-linux # one builder at a time in the cache
+need unshare util-linux # pods as processes have their own mount and UTS namespaces
+[ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+[ -d /etc/ssl/certs ] || missing+=(ca-certificates)
+
+if [ ${#missing[@]} -gt 0 ]; then
+	packages=$(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')
+	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+		say "installing ${packages% }"
+		export DEBIAN_FRONTEND=noninteractive
+		{ apt-get update -q && apt-get install -yq --no-install-recommends $packages; } </dev/null >&2
+	else
+		say "missing: ${packages% }. Install with:"
+		say "  sudo apt-get install --no-install-recommends ${packages% }"
+		exit 1
+	fi
+fi
+
+failed=0
+if ! command -v cargo >/dev/null 2>&1; then
+	say "Rust is not installed (needs $RUST). Install it with:"
+	say "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --default-toolchain $RUST -c clippy,rustfmt && . ~/.cargo/env"
+	failed=1
+elif ! found=$(cargo --version 2>&1); then
+	say "Rust $RUST (rust-toolchain.toml) is not installed: ${found%%$'\n'*}. Install it with:"
+	say "  rustup toolchain install $RUST --component clippy --component rustfmt"
+	failed=1
+fi
+
+if ! command -v go >/dev/null 2>&1; then
+	arch=amd64
+	[ "$(uname -m)" = x86_64 ] || arch=arm64
+	say "Go is not installed (needs $GO, to build the Kubernetes control plane). Install it with:"
+	say "  curl -fsSL https://go.dev/dl/go$GO.0.linux-$arch.tar.gz | tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin"
+	failed=1
+else
+	# 1.21 and newer fetch the toolchain that go.mod asks for by themselves.
+	version=$(go env GOVERSION)
+	minor=${version#go1.}
+	minor=${minor%%[!0-9]*}
+	if [ "${minor:-99}" -lt 21 ]; then
+		say "Go: found ${version#go}, needed 1.21 or newer (which fetches $GO by itself), or $GO. See https://go.dev/dl/"
+		failed=1
+	fi
+fi
+exit $failed
