@@ -1,0 +1,30 @@
+//! Label, annotation, field-manager and reason constants: every string that two programs must spell alike.
+
+/// API group of everything we define.
+pub const GROUP: &str = "leasehold.dev";
+
+/// Label on every Lease of ours: the cluster id it serves.
+pub const LABEL_CLUSTER_ID: &str = "leasehold.dev/cluster-id";
+/// Label on every Lease of ours: what the Lease is for, one of the `LEASE_*` values.
+pub const LABEL_LEASE: &str = "leasehold.dev/lease";
+/// Value of [`LABEL_LEASE`] on the Lease that the elected pod holds.
+pub const LEASE_LEADER: &str = "leader";
+/// Value of [`LABEL_LEASE`] on the Lease through which the operator hands settings to the pods.
+pub const LEASE_SETTINGS: &str = "settings";
+
+/// Annotation on the leader Lease: stamp of the last write, `<identity>#<transitions>#<n>` (E2, E5).
+pub const ANNOTATION_ATTEMPT: &str = "leasehold.dev/attempt";
+/// Annotation on the leader Lease: the holder emptied it itself, `<identity>#<transitions>` (E5).
+pub const ANNOTATION_RELEASED: &str = "leasehold.dev/released";
+/// Annotation on the settings Lease: a [`Settings`](crate::settings::Settings) as JSON.
+pub const ANNOTATION_SETTINGS: &str = "leasehold.dev/settings";
+/// Annotation on the leader Lease: the settings generation that the leader follows.
+pub const ANNOTATION_SETTINGS_GENERATION: &str = "leasehold.dev/settings-generation";
+/// Annotation on the leader Lease: values fixed in code, as [`Fixed`](crate::settings::Fixed) JSON.
+pub const ANNOTATION_FIXED: &str = "leasehold.dev/fixed";
+
+/// Field manager of everything the operator applies.
+pub const FIELD_MANAGER: &str = "leasehold-operator";
+
+/// Reason of the one Event per leadership change (R3).
+pub const EVENT_REASON: &str = "LeadershipChanged";
