@@ -27,6 +27,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 		say "installing ${packages% }"
 		export DEBIAN_FRONTEND=noninteractive
+		# shellcheck disable=SC2086 # a list of packages
 		{ apt-get update -q && apt-get install -yq --no-install-recommends $packages; } </dev/null >&2
 	else
 		say "missing: ${packages% }. Install with:"
