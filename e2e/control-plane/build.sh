@@ -101,7 +101,7 @@ once() {
 		if [ ! -x "$out" ]; then
 			start=$(date +%s)
 			say "building $name"
-			"$@" || die "building $name failed (see above)"
+			"$@" 9>&- || die "building $name failed (see above)"
 			say "built $name in $(($(date +%s) - start)) s, $(($(wc -c <"$out") / 1000000)) MB"
 		fi
 		exec 9>&-
@@ -135,7 +135,8 @@ build_control_plane() {
 
 case $action in
 control-plane)
-	dir=$cache/$version-$(key "$here/main.go" "$here/go.mod" "$here/go.sum")
+	if [ "$version" = "$default" ]; then set -- "$here/go.mod" "$here/go.sum"; else set --; fi
+	dir=$cache/$version-$(key "$here/main.go" "$@")
 	once "Kubernetes $version (about 6 minutes on two cores, the first time only)" \
 		"$dir/control-plane" build_control_plane
 	;;

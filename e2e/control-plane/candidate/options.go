@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -46,8 +47,13 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.sharedClient, "shared-client", false, "one client set, and so one rate limit, for all leases")
 	flags.DurationVar(&o.actEvery, "act-every", 0, "while leading, write an act event this often; 0: never")
 	flags.StringVar(&o.onLost, "on-lost", "campaign", "after a lost term: campaign again, or exit with status 1")
-	if err := flags.Parse(args); err != nil {
+	flags.SetOutput(io.Discard)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stdout)
+		flags.Usage()
 		return o, err
+	} else if err != nil {
+		return o, fmt.Errorf("%w (see --help)", err)
 	}
 
 	var problems []error
