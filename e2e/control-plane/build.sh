@@ -89,18 +89,18 @@ compile() {
 	mv "$3.new.$$" "$3"
 }
 
-# once NAME OUT COMMAND...: run COMMAND unless OUT exists; builders of the same
+# once NAME TIME OUT COMMAND...: run COMMAND unless OUT exists; builders of the same
 # OUT queue on a file lock, so two test runs never build twice.
 once() {
-	name=$1 out=$2
-	shift 2
+	name=$1 time=$2 out=$3
+	shift 3
 	if [ ! -x "$out" ]; then
 		mkdir -p "$(dirname "$out")"
 		exec 9>"$(dirname "$out").lock"
 		flock 9
 		if [ ! -x "$out" ]; then
 			start=$(date +%s)
-			say "building $name"
+			say "building $name (about $time on two idle cores, the first time only)"
 			"$@" 9>&- || die "building $name failed (see above)"
 			say "built $name in $(($(date +%s) - start)) s, $(($(wc -c <"$out") / 1000000)) MB"
 		fi
@@ -137,13 +137,12 @@ case $action in
 control-plane)
 	if [ "$version" = "$default" ]; then set -- "$here/go.mod" "$here/go.sum"; else set --; fi
 	dir=$cache/$version-$(key "$here/main.go" "$@")
-	once "Kubernetes $version (about 6 minutes on two cores, the first time only)" \
-		"$dir/control-plane" build_control_plane
+	once "Kubernetes $version" "6 minutes" "$dir/control-plane" build_control_plane
 	;;
 candidate)
 	dir=$cache/candidate-$(key "$here"/candidate/*.go "$here"/candidate/go.*)
-	once "the client-go candidate (about a minute on two cores, the first time only)" \
-		"$dir/candidate" compile "$here/candidate" "" "$dir/candidate"
+	once "the client-go candidate" "a minute" "$dir/candidate" \
+		compile "$here/candidate" "" "$dir/candidate"
 	;;
 generate)
 	version=$default

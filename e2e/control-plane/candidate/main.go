@@ -50,28 +50,30 @@ func run(ctx context.Context, o options, journal *journal) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 
 	var electors sync.WaitGroup
+	failures := make(chan error, len(o.leases))
 	journal.write(event{Event: "ready"})
 	for _, lease := range o.leases {
 		client, err := clients()
 		if err != nil {
-			return err
+			failures <- err
+			cancel()
+			break
 		}
 		electors.Go(func() {
 			if err := campaign(ctx, o, lease, client, journal); err != nil {
-				cancel(err)
+				failures <- err
+				cancel()
 			}
 		})
 	}
 	electors.Wait()
 	journal.write(event{Event: "exit"})
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil && cause != context.Canceled {
-		return cause
-	}
-	return nil
+	close(failures)
+	return <-failures // nil if there was none
 }
 
 // campaign leads lease as often as it can be won. It returns when ctx ends, or
