@@ -1,0 +1,145 @@
+//! The judge finds what it should, and nothing else.
+
+use super::*;
+use crate::id::Revision;
+
+const BOUNDS: Bounds = Bounds {
+    vacancy_max: Duration::from_secs(17),
+    changes_min: 1,
+};
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_nanos(seconds * 1_000_000_000)
+}
+
+fn token(revision: u64) -> FencingToken {
+    FencingToken::new(0, Revision::new(revision).unwrap())
+}
+
+fn tenure(identity: &str, revision: u64, from: u64, until: u64) -> Tenure {
+    Tenure {
+        identity: identity.into(),
+        token: token(revision),
+        from: at(from),
+        until: at(until),
+    }
+}
+
+fn history(tenures: &[Tenure]) -> History {
+    History {
+        tenures: tenures.to_vec(),
+        ..History::default()
+    }
+}
+
+fn violations(history: &History) -> Vec<String> {
+    history
+        .check(BOUNDS)
+        .violations
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn one_leader_after_the_other_is_fine() {
+    let good = history(&[tenure("a", 1, 0, 20), tenure("b", 5, 20, 40)]);
+    assert_eq!(violations(&good), [""; 0]);
+}
+
+#[test]
+fn overlapping_guards_are_found_also_behind_a_short_tenure() {
+    let bad = history(&[
+        tenure("a", 1, 0, 30),
+        tenure("b", 5, 10, 12),
+        tenure("c", 9, 20, 40),
+    ]);
+    let found = violations(&bad);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].starts_with("two guards valid at once for 10s from 20.000s: a under 0.1"));
+}
+
+#[test]
+fn an_overlap_after_an_edit_is_reported_but_no_violation() {
+    let mut edited = history(&[tenure("a", 1, 0, 30), tenure("b", 5, 22, 40)]);
+    edited.edited = vec![Span {
+        from: at(21),
+        until: at(33),
+    }];
+    let report = edited.check(BOUNDS);
+    assert_eq!(report.violations, []);
+    assert_eq!(report.overlap_after_edit_max, Duration::from_secs(8));
+}
+
+#[test]
+fn repeated_and_shrinking_tokens_are_found() {
+    let bad = history(&[
+        tenure("a", 5, 0, 10),
+        tenure("b", 5, 10, 20),
+        tenure("c", 4, 20, 30),
+    ]);
+    assert_eq!(
+        violations(&bad),
+        [
+            "token 0.5 was given twice: to a and to b",
+            "token 0.4 of c at 20.000s is lower than 0.5, given before"
+        ]
+    );
+}
+
+#[test]
+fn an_accepted_write_out_of_token_order_is_found_and_a_refused_one_is_counted() {
+    let mut bad = history(&[tenure("a", 1, 0, 10), tenure("b", 5, 10, 20)]);
+    bad.writes = [(11, 5, true), (12, 1, false), (13, 1, true)]
+        .map(|(seconds, revision, accepted)| GuardedWrite {
+            at: at(seconds),
+            token: token(revision),
+            accepted,
+        })
+        .to_vec();
+    let report = bad.check(BOUNDS);
+    assert_eq!(report.refused, 1);
+    assert!(matches!(
+        report.violations[..],
+        [Violation::WriteOutOfOrder { .. }]
+    ));
+}
+
+#[test]
+fn a_vacancy_longer_than_the_bound_is_found_unless_excused() {
+    let mut slow = history(&[tenure("a", 1, 0, 10), tenure("b", 5, 40, 50)]);
+    slow.run = Some(Span {
+        from: at(0),
+        until: at(50),
+    });
+    assert_eq!(
+        violations(&slow),
+        ["no leader for 30s from 10.000s, allowed are 17s"]
+    );
+    slow.excused = vec![Span {
+        from: at(15),
+        until: at(30),
+    }];
+    assert_eq!(violations(&slow), [""; 0]);
+}
+
+#[test]
+fn nobody_leading_until_the_end_of_the_run_is_found() {
+    let mut dead = history(&[tenure("a", 1, 0, 10), tenure("b", 2, 10, 20)]);
+    dead.run = Some(Span {
+        from: at(0),
+        until: at(60),
+    });
+    assert_eq!(
+        violations(&dead),
+        ["no leader for 40s from 20.000s, allowed are 17s"]
+    );
+}
+
+#[test]
+fn a_run_without_a_leadership_change_fails() {
+    assert_eq!(
+        violations(&history(&[tenure("a", 1, 0, 10)])),
+        ["only 0 leadership changes, at least 1 are needed to say anything"]
+    );
+}

@@ -1,0 +1,75 @@
+//! Time as data: instants are arguments, deadlines are return values.
+
+use core::fmt;
+pub use core::time::Duration;
+
+/// An instant of one node's own clock, in nanoseconds since an origin only that clock knows.
+///
+/// Instants of different nodes are never compared (E3). Shells take it from the boot-time clock,
+/// which goes on during a suspend (E9).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The origin of the clock.
+    pub const ZERO: Self = Self(0);
+    /// Later than anything that happens.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the clock's origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This instant plus `duration`, at most [`Instant::MAX`].
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanos))
+    }
+
+    /// Time from `earlier` to this instant; zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::MAX {
+            return f.write_str("never");
+        }
+        write!(
+            f,
+            "{}.{:03}s",
+            self.0 / 1_000_000_000,
+            self.0 / 1_000_000 % 1000
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Instant::MAX.after(Duration::from_secs(1)), Instant::MAX);
+        assert_eq!(Instant::ZERO.after(Duration::MAX), Instant::MAX);
+        assert_eq!(Instant::ZERO.since(Instant::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_instant_prints_as_seconds() {
+        assert_eq!(
+            format!("{:?}", Instant::from_nanos(1_234_567_890)),
+            "1.234s"
+        );
+        assert_eq!(format!("{:?}", Instant::MAX), "never");
+    }
+}
