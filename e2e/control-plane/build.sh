@@ -56,7 +56,7 @@ module_field() {
 # v0.MINOR.PATCH, so each of them needs a replacement (a plain build fails).
 generate() {
 	upstream=$(module_field GoMod)
-	[ -n "$upstream" ] || die "KUBERNETES: found '$version', which the Go module proxy does not serve"
+	[ -n "$upstream" ] || die "KUBERNETES: found '$version', which Go cannot download: $(module_field Error)"
 	etcd=$(awk '$1 == "go.etcd.io/etcd/server/v3" { print $2 }' "$upstream")
 	staging=$(awk '$1 == "require" { $1 = ""; $0 = $0 } $1 ~ /^k8s\.io\// && $2 == "v0.0.0" { print $1 }' "$upstream")
 	[ -n "$etcd" ] && [ -n "$staging" ] || die "Kubernetes $version: its go.mod names no etcd server or no staging module"
@@ -79,23 +79,24 @@ generate() {
 		echo ")"
 	} >"$1/go.mod"
 	rm -f "$1/go.sum"
-	(cd "$1" && go mod tidy >&2) || die "Kubernetes $version: go mod tidy failed (see above)"
+	(cd "$1" && go mod tidy) || die "Kubernetes $version: go mod tidy failed (see above)"
 }
 
 # The same options everywhere, so that all builds share one compile cache. No
 # DWARF is made: nothing here is debugged, and it costs time.
 options='-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false'
 
-# compile DIR LDFLAGS OUT: never leaves a half-written binary at OUT.
+# compile DIR LDFLAGS OUT: never leaves a half-written binary at OUT. Callers
+# hold the lock, so what a killed build left is simply overwritten.
 compile() {
 	mkdir -p "$(dirname "$3")"
 	# shellcheck disable=SC2086 # a list of options
-	(cd "$1" && go build $options -ldflags "-s -w $2" -o "$3.new.$$" . >&2) || { rm -f "$3.new.$$"; return 1; }
-	mv "$3.new.$$" "$3"
+	(cd "$1" && go build $options -ldflags "-s -w $2" -o "$3.new" .)
+	mv "$3.new" "$3"
 }
 
-# once NAME TIME OUT COMMAND...: run COMMAND unless OUT exists; builders of the same
-# OUT queue on a file lock, so two test runs never build twice.
+# once NAME TIME OUT COMMAND...: run COMMAND unless OUT exists; builders of the
+# same OUT queue on a file lock, so two test runs never build twice.
 once() {
 	name=$1 time=$2 out=$3
 	shift 3
@@ -106,7 +107,12 @@ once() {
 		if [ ! -x "$out" ]; then
 			start=$(date +%s)
 			say "building $name (about $time on two idle cores, the first time only)"
-			"$@" 9>&- || die "building $name failed (see above)"
+			log=$(dirname "$out")/build.log
+			set +e # else a failure inside would not end the command
+			(set -e; "$@") >"$log" 2>&1 9>&-
+			code=$?
+			set -e
+			[ $code -eq 0 ] || { cat "$log" >&2; die "building $name failed (see above)"; }
 			say "built $name in $(($(date +%s) - start)) s, $(($(wc -c <"$out") / 1000000)) MB"
 		fi
 		exec 9>&-
@@ -155,14 +161,14 @@ test)
 	;;
 generate)
 	version=$default
-	generate "$here"
+	generate "$here" >&2
 	;;
 verify)
 	version=$default
 	fresh=$(mktemp -d)
 	trap 'rm -rf "$fresh"' EXIT
 	cp "$here/main.go" "$fresh/"
-	generate "$fresh"
+	generate "$fresh" >&2
 	for file in go.mod go.sum; do
 		diff -u "$here/$file" "$fresh/$file" >&2 || die "$file is stale: run e2e/control-plane/build.sh --generate"
 	done
