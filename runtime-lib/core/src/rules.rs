@@ -35,7 +35,7 @@ pub enum Rule {
 }
 
 /// The rules in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Rules {
     #[cfg(feature = "controls")]
     off: u32,

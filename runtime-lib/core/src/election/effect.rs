@@ -25,6 +25,12 @@ pub enum Effect {
         /// The guard is valid until then.
         trusted_until: Instant,
     },
+    /// The term's trust ends earlier than said before: a shorter lease duration is about to be
+    /// published, and candidates will honour it (E3). Shorten the guard before the next effect.
+    Shorten {
+        /// The guard is valid until then.
+        trusted_until: Instant,
+    },
     /// Ask the work to finish; the term and its trust go on meanwhile (E10).
     Drain {
         /// After this instant the term ends without a release.
@@ -77,7 +83,7 @@ pub enum Target {
 }
 
 /// What a write is for; shells set `acquireTime` on a claim, metrics count by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Begins a new term.
     Claim,

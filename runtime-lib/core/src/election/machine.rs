@@ -16,7 +16,7 @@ use requests::{Request, Sent};
 pub use view::{View, Waiting};
 
 /// What a candidate is born with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// Unique for the life of this process (E8).
     pub identity: Identity,
@@ -35,7 +35,7 @@ pub struct Config {
 }
 
 /// The election of one process for one lease key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Election {
     config: Config,
     seen: Observation,
@@ -43,6 +43,8 @@ pub struct Election {
     request: Option<Request>,
     /// The belief may be wrong: read before writing.
     read_due: bool,
+    /// Since when: an older list cannot dispel the doubt (E4).
+    doubted_at: Instant,
     /// No request before this instant.
     retry_at: Instant,
     /// Failed requests in a row.
@@ -58,7 +60,7 @@ pub struct Election {
     stopping: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// Waits for a vacancy; claims nothing before `not_before`.
     Candidate { not_before: Instant },
@@ -71,7 +73,7 @@ enum Role {
 }
 
 /// A term while it may be trusted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leading {
     term: Term,
     token: FencingToken,
@@ -89,14 +91,14 @@ struct Leading {
     released_early: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Drain {
     until: Instant,
     steps_down: bool,
 }
 
 /// A term whose guard is invalid already.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Ending {
     term: Term,
     uid: LeaseUid,
@@ -104,6 +106,8 @@ struct Ending {
     /// The record is still ours: give it back once the work ended.
     release: bool,
     attempts: u32,
+    /// The record shows our release, though its answer has not come.
+    released: bool,
     work_ended: bool,
     not_before: Instant,
 }
@@ -114,6 +118,8 @@ const RELEASE_ATTEMPTS_MAX: u32 = 3;
 impl Election {
     /// A candidate that has seen nothing yet.
     pub fn new(config: Config) -> Self {
+        // Half of the numbers are left to count up to.
+        let first_attempt = config.first_attempt & (u64::MAX >> 1);
         Self {
             seen: Observation::new(config.rules),
             role: Role::Candidate {
@@ -121,15 +127,19 @@ impl Election {
             },
             request: None,
             read_due: false,
+            doubted_at: Instant::ZERO,
             retry_at: Instant::ZERO,
             failures: 0,
             unresolved: Vec::new(),
-            next_attempt: config.first_attempt,
+            next_attempt: first_attempt,
             acked_at: Instant::ZERO,
             verified: false,
             healthy: true,
             stopping: false,
-            config,
+            config: Config {
+                first_attempt,
+                ..config
+            },
         }
     }
 
@@ -149,7 +159,7 @@ impl Election {
         match input {
             Input::Timer => {}
             Input::Watched(state) => self.watched(&state, now, out),
-            Input::WatchedGone => self.read_due = true,
+            Input::WatchedGone => self.doubt(now),
             Input::Listed { asked, state } => self.listed(asked, state.as_ref(), now, out),
             Input::Read(state) => self.read(state.as_ref(), now, out),
             Input::ReadFailed { retry_after } => self.read_failed(retry_after, now, out),
@@ -240,12 +250,23 @@ impl Election {
             self.verified = false;
             self.warn_of_duplicate(state, out);
         }
+        self.conclude(state, now, out);
+    }
+
+    /// What the newest state means for the present role.
+    fn conclude(&mut self, state: Option<&Versioned>, now: Instant, out: &mut Vec<Effect>) {
         match &self.role {
             Role::Candidate { .. } => self.adopt(state, now, out),
             Role::Leader(_) => self.judge(state, now, out),
             Role::Ending(_) => self.judge_ending(state),
             Role::Stopped => {}
         }
+    }
+
+    /// The belief may be wrong from `now` on.
+    fn doubt(&mut self, now: Instant) {
+        self.read_due = true;
+        self.doubted_at = now;
     }
 
     fn warn_of_duplicate(&self, state: Option<&Versioned>, out: &mut Vec<Effect>) {
@@ -279,6 +300,7 @@ impl Election {
             release,
             attempts: 0,
             work_ended: leading.work_ended,
+            released: false,
             not_before,
         });
         self.failures = 0;
@@ -299,7 +321,10 @@ impl Election {
             }
             return;
         }
-        let not_before = ending.not_before;
+        let (term, not_before) = (ending.term, ending.not_before);
+        if ending.released {
+            out.push(Effect::Released { term });
+        }
         self.settle(not_before, now, out);
     }
 

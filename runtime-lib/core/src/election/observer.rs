@@ -108,26 +108,20 @@ impl Observer {
         }
         match &state.record.holder {
             None => {
-                let how = if state.record.is_released() {
+                let how = if same_life && self.term < Some(state.record.term) {
+                    // Another term came and went unseen: its end is not that of the term we saw.
+                    Ended::TakenOver
+                } else if state.record.is_released() {
                     Ended::Released
                 } else {
                     Ended::Emptied
                 };
-                self.pass(state, same_life);
                 self.vacate(how, &mut changes);
             }
             Some(holder) => self.hold(state, holder, same_life, &mut changes),
         }
         self.uid = Some(state.uid.clone());
         changes
-    }
-
-    /// A term that came and went between two states leaves its number behind.
-    fn pass(&mut self, state: &Versioned, same_life: bool) {
-        let newer = self.term.is_none_or(|term| state.record.term > term);
-        if newer && same_life && self.holder.is_some() {
-            self.ended = Some(Ended::TakenOver);
-        }
     }
 
     fn vacate(&mut self, ended: Ended, changes: &mut Vec<Change>) {

@@ -6,7 +6,7 @@ use crate::rules::{Rule, Rules};
 use crate::time::{Duration, Instant};
 
 /// Everything a candidate knows about a lease key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Observation {
     seen: Seen,
     held: Option<Held>,
@@ -14,7 +14,7 @@ pub struct Observation {
     rules: Rules,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 enum Seen {
     #[default]
     Nothing,
@@ -28,7 +28,7 @@ enum Seen {
 }
 
 /// The newest revision with a holder whose end we have not seen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     since: Instant,
     published: Duration,

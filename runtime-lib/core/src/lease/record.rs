@@ -10,7 +10,7 @@ use crate::time::Duration;
 ///
 /// The times in a Lease (`acquireTime`, `renewTime`) are missing on purpose: shells write them for
 /// other readers, and nobody here may compare a remote time with a local clock (E3).
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct LeaseRecord {
     /// Who holds the lease; `None` if empty or missing.
     pub holder: Option<String>,
@@ -27,7 +27,7 @@ pub struct LeaseRecord {
 }
 
 /// A record with the store's names for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Versioned {
     /// Which life of the record.
     pub uid: LeaseUid,
@@ -38,7 +38,7 @@ pub struct Versioned {
 }
 
 /// `<identity>#<term>#<number>`: names the write that made a revision.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct AttemptStamp {
     /// Who wrote.
     pub identity: Identity,
@@ -49,7 +49,7 @@ pub struct AttemptStamp {
 }
 
 /// `<identity>#<term>`: the holder emptied the lease itself.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ReleaseStamp {
     /// Who released.
     pub identity: Identity,

@@ -21,7 +21,7 @@ pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(3600);
 const FIELD_MIN: Duration = Duration::from_millis(100);
 
 /// Durations that satisfy the inequality; there is no way to hold others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseTiming {
     lease_duration: Duration,
     heartbeat: Duration,
@@ -185,12 +185,14 @@ impl Default for LeaseTiming {
 
 /// V = (1−ρ)·(D/(1+ρ) − S), rounded down to 0.1 s; `None` if nothing is left.
 fn trusted_time(lease_duration: Duration, stop_budget: Duration) -> Option<Duration> {
-    let millis = |d: Duration| u64::try_from(d.as_millis()).ok();
-    let (duration, stop) = (millis(lease_duration)?, millis(stop_budget)?);
-    let (slow, fast) = (100 - RATE_ERROR_PERCENT, 100 + RATE_ERROR_PERCENT);
+    let (duration, stop) = (lease_duration.as_nanos(), stop_budget.as_nanos());
+    let (slow, fast) = (
+        u128::from(100 - RATE_ERROR_PERCENT),
+        u128::from(100 + RATE_ERROR_PERCENT),
+    );
     let left = (100 * duration).checked_sub(fast * stop)?;
-    let trusted = slow * left / (fast * 100) / 100 * 100;
-    (trusted > 0).then(|| Duration::from_millis(trusted))
+    let tenths = u64::try_from(slow * left / (fast * 100) / 100_000_000).ok()?;
+    (tenths > 0).then(|| Duration::from_millis(tenths * 100))
 }
 
 #[cfg(test)]

@@ -15,9 +15,8 @@ enum Verdict {
 }
 
 impl Election {
-    /// V under the current timing; all of D with the margin switched off.
-    pub(super) fn trusted(&self) -> Duration {
-        let timing: &LeaseTiming = &self.config.timing;
+    /// V under that timing; all of D with the margin switched off.
+    pub(super) fn trusted(&self, timing: &LeaseTiming) -> Duration {
         if self.config.rules.has(Rule::TrustMargin) {
             timing.trusted()
         } else {
@@ -48,9 +47,6 @@ impl Election {
         self.failures = 0;
         self.retry_at = Instant::ZERO;
         self.unresolved.clear();
-        if now >= trusted_until {
-            return; // Ours by the record, but not to be trusted: campaign() claims it anew.
-        }
         if self.stopping || !self.healthy {
             self.role = Role::Ending(Ending {
                 term,
@@ -58,10 +54,14 @@ impl Election {
                 revision: state.revision,
                 release: true,
                 attempts: 0,
+                released: false,
                 work_ended: true,
                 not_before: Instant::ZERO,
             });
             return;
+        }
+        if now >= trusted_until {
+            return; // Ours by the record, but not to be trusted: campaign() claims it anew.
         }
         let token = FencingToken::new(self.config.token_era, self.token_revision(state));
         self.role = Role::Leader(Leading {
@@ -70,7 +70,7 @@ impl Election {
             uid: state.uid.clone(),
             revision: state.revision,
             trusted_until,
-            renew_at: sent.at.after(self.heartbeat()),
+            renew_at: self.renew_after(&sent, now),
             sent: Vec::new(),
             drain: None,
             work_ended: false,
@@ -94,7 +94,28 @@ impl Election {
     /// E2: trust counts from the send.
     pub(super) fn trust_of(&self, sent: &Sent, now: Instant) -> Instant {
         let from_send = self.config.rules.has(Rule::E2TrustFromSend);
-        if from_send { sent.at } else { now }.after(sent.trusted)
+        if from_send { sent.at } else { now }.after(self.trusted(&sent.timing))
+    }
+
+    /// I after that send; at once if it published another timing than the present one (E3).
+    fn renew_after(&self, sent: &Sent, now: Instant) -> Instant {
+        if sent.timing == self.config.timing {
+            sent.at.after(self.heartbeat())
+        } else {
+            now
+        }
+    }
+
+    /// E3: a write that publishes a shorter duration may be stored from its send on, and then
+    /// candidates wait no longer than that: trust ends accordingly, whatever was granted before.
+    pub(super) fn shorten(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let trusted_until = now.after(self.trusted(&self.config.timing));
+        if let Role::Leader(leading) = &mut self.role
+            && trusted_until < leading.trusted_until
+        {
+            leading.trusted_until = trusted_until;
+            out.push(Effect::Shorten { trusted_until });
+        }
     }
 
     /// A renewal was stored.
@@ -106,7 +127,7 @@ impl Election {
         out: &mut Vec<Effect>,
     ) {
         let trusted_until = self.trust_of(sent, now);
-        let renew_at = sent.at.after(self.heartbeat());
+        let renew_at = self.renew_after(sent, now);
         self.failures = 0;
         self.retry_at = Instant::ZERO;
         let Role::Leader(leading) = &mut self.role else {
@@ -178,15 +199,19 @@ impl Election {
             .find(|sent| sent.attempt == attempt)
             .copied();
         let trusted_until = adopted.map(|sent| self.trust_of(&sent, now));
-        let next_heartbeat = adopted.map(|sent| sent.at.after(self.heartbeat()));
+        let renew_at = adopted.map(|sent| self.renew_after(&sent, now));
+        // Its answer may still come: then the watch was faster, and nothing was lost.
+        let lost = !self.awaits(attempt);
         let Role::Leader(leading) = &mut self.role else {
             return;
         };
         leading.revision = state.revision;
-        if let (Some(until), Some(next), Some(sent)) = (trusted_until, next_heartbeat, adopted) {
+        if let (Some(until), Some(renew_at), Some(sent)) = (trusted_until, renew_at, adopted) {
             leading.sent.retain(|other| other.attempt > sent.attempt);
-            leading.renew_at = leading.renew_at.max(next);
-            out.push(Effect::Notice(Notice::Adopted { attempt }));
+            leading.renew_at = renew_at;
+            if lost {
+                out.push(Effect::Notice(Notice::Adopted { attempt }));
+            }
             extend(leading, until, out);
             self.failures = 0;
         }
@@ -203,14 +228,19 @@ impl Election {
     /// In [`Role::Ending`]: a record that is no longer ours needs no release.
     pub(super) fn judge_ending(&mut self, state: Option<&Versioned>) {
         let mine = state.is_some_and(|state| self.is_mine(state));
+        let me = self.me().clone();
         let blind = !self.config.rules.has(Rule::E6ReleaseOwnRevision);
         let Role::Ending(ending) = &mut self.role else {
             return;
         };
-        match state.filter(|state| mine && state.uid == ending.uid) {
+        let own = state.filter(|state| state.uid == ending.uid);
+        match own.filter(|_| mine) {
             Some(state) => ending.revision = state.revision,
             None => ending.release &= blind,
         }
+        ending.released |= own
+            .and_then(|state| state.record.released.as_ref())
+            .is_some_and(|stamp| stamp.identity == me && stamp.term == ending.term);
     }
 
     /// Starts or shortens a drain; a candidate has nothing to drain.

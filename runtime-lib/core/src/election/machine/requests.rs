@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::id::Term;
-use crate::lease::{AttemptStamp, LeaseRecord, ReleaseStamp, Versioned};
+use crate::lease::{AttemptStamp, LeaseRecord, LeaseTiming, ReleaseStamp, Versioned};
 use crate::rules::Rule;
 use crate::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ use crate::election::{Purpose, Target, Write, WriteOutcome};
 const UNRESOLVED_MAX: usize = 64;
 
 /// The request under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Request {
     Read,
     Write { sent: Sent, purpose: Purpose },
 }
 
 /// A write that was sent: what E2 needs to know of it later.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sent {
     pub(super) attempt: u64,
     /// The instant before it was sent.
     pub(super) at: Instant,
-    /// V under the timing that it publishes.
-    pub(super) trusted: Duration,
+    /// The timing that it publishes.
+    pub(super) timing: LeaseTiming,
 }
 
 impl Election {
@@ -61,6 +61,7 @@ impl Election {
             .seen
             .state()
             .and_then(|state| state.record.preferred_holder.clone());
+        self.shorten(now, out);
         let sent = self.send(Purpose::Renew, target, record, now, out);
         if let Role::Leader(leading) = &mut self.role {
             leading.sent.push(sent);
@@ -126,7 +127,7 @@ impl Election {
         let sent = Sent {
             attempt,
             at: now,
-            trusted: self.trusted(),
+            timing: self.config.timing,
         };
         self.request = Some(Request::Write { sent, purpose });
         out.push(Effect::Write(Write {
@@ -162,9 +163,9 @@ impl Election {
         let races = asked <= self.acked_at || matches!(self.request, Some(Request::Write { .. }));
         match state {
             Some(state) if races => self.watched(state, now, out),
-            None if races => self.read_due = true,
+            None if races => self.doubt(now),
             state => {
-                self.read_due = false;
+                self.read_due &= asked <= self.doubted_at;
                 self.absorb(state, now, out);
             }
         }
@@ -252,8 +253,15 @@ impl Election {
         out: &mut Vec<Effect>,
     ) {
         self.acked_at = now;
-        self.seen.note(Some(state), now);
-        self.verified = false;
+        // The watch may have overtaken this answer: then what it showed is the newest state.
+        let overtaken = self
+            .seen
+            .state()
+            .filter(|seen| seen.revision > state.revision)
+            .cloned();
+        if overtaken.is_none() && self.seen.note(Some(state), now) {
+            self.verified = false;
+        }
         match (purpose, &mut self.role) {
             (Purpose::Claim, Role::Candidate { .. }) => self.acquired(state, sent, now, out),
             (_, Role::Leader(leading)) if leading.released_early => {
@@ -270,6 +278,9 @@ impl Election {
             (_, Role::Ending(ending)) => ending.revision = state.revision,
             (_, Role::Candidate { .. } | Role::Stopped) => {}
         }
+        if overtaken.is_some() {
+            self.conclude(overtaken.as_ref(), now, out); // E6: at once
+        }
     }
 
     fn conflict(&mut self, purpose: Purpose, now: Instant, out: &mut Vec<Effect>) {
@@ -277,13 +288,15 @@ impl Election {
             // E6: the revision is not ours any more; nothing else may be written.
             (Purpose::Release, Role::Ending(ending)) => {
                 ending.release = false;
-                out.push(Effect::Notice(Notice::NotReleased { term: ending.term }));
+                if !ending.released {
+                    out.push(Effect::Notice(Notice::NotReleased { term: ending.term }));
+                }
             }
             (_, Role::Ending(_) | Role::Stopped) => {}
             (_, Role::Candidate { .. } | Role::Leader(_)) => {
                 self.seen.restart_wait(now); // E3
-                self.read_due = true;
-                self.failures += 1;
+                self.doubt(now);
+                self.failures = self.failures.saturating_add(1);
                 if self.failures > 1 {
                     self.retry_at = now.after(self.config.timing.retry_gap());
                 }
@@ -293,8 +306,9 @@ impl Election {
 
     fn unknown(&mut self, sent: Sent, purpose: Purpose, now: Instant, out: &mut Vec<Effect>) {
         let trusts_unknown = !self.config.rules.has(Rule::E2UnknownIsNoTrust);
+        let until = sent.at.after(self.trusted(&sent.timing));
         if let (true, Role::Leader(leading)) = (trusts_unknown, &mut self.role) {
-            leading.trusted_until = leading.trusted_until.max(sent.at.after(sent.trusted));
+            leading.trusted_until = leading.trusted_until.max(until);
             out.push(Effect::Extend {
                 trusted_until: leading.trusted_until,
             });
@@ -304,9 +318,14 @@ impl Election {
                 self.unresolved.remove(0);
             }
             self.unresolved.push(sent);
-            self.read_due = true;
+            self.doubt(now);
         }
         self.failed(None, now, out);
+    }
+
+    /// Is the answer to this attempt still to come?
+    pub(super) fn awaits(&self, attempt: u64) -> bool {
+        matches!(&self.request, Some(Request::Write { sent, .. }) if sent.attempt == attempt)
     }
 
     /// A definite failure: that attempt can no longer be stored.
