@@ -3,9 +3,31 @@
 //! No client and no decisions live here. The CRD YAML beside this crate's manifest is generated from
 //! these types (`cargo xtask crds`).
 
+pub mod cluster_service;
+pub mod condition;
 pub mod keys;
 pub mod names;
 pub mod settings;
 
+pub use cluster_service::{
+    ClusterScope, ClusterService, ClusterServiceSpec, ClusterServiceStatus, Leader, LeaderStrategy,
+    LeadershipTerm, LeaseSpec,
+};
 pub use names::{ClusterId, InvalidClusterId};
 pub use settings::Settings;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+/// Every CRD of the project, with the name of its YAML file.
+pub fn all() -> Vec<(String, CustomResourceDefinition)> {
+    [ClusterService::crd()]
+        .into_iter()
+        .map(|crd| {
+            (
+                format!("{}.yaml", crd.metadata.name.clone().unwrap_or_default()),
+                crd,
+            )
+        })
+        .collect()
+}

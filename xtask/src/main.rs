@@ -1,5 +1,6 @@
 //! Commands of the workspace: `cargo xtask <command>`.
 
+mod crds;
 mod tidy;
 
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <command>
 
 commands:
-  tidy    check the house rules of docs/style.md";
+  crds [--check]  write the CRD YAML from the types, or check that it is current
+  tidy            check the house rules of docs/style.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +20,8 @@ fn main() -> ExitCode {
         .parent()
         .unwrap_or(Path::new("."));
     let result = match arguments.as_slice() {
+        ["crds"] => crds::write(root),
+        ["crds", "--check"] => crds::check(root),
         ["tidy"] => tidy::run(root),
         _ => Err(format!("found {arguments:?}\n{USAGE}")),
     };

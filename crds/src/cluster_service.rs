@@ -1,0 +1,312 @@
+//! The kind `ClusterService`: what a service wants of its cluster, and what the operator sees of it.
+#![allow(unreachable_pub)] // the derive of the schema makes twins of the structs inside functions
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema, ResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    names::{ClusterId, InvalidClusterId},
+    settings::LeaseSettings,
+};
+
+/// Longest name of a ClusterService: its Events are called `<name>.leader.<uid8>-<from>-<to>.gap` (R3).
+pub const NAME_LENGTH_MAX: usize = 200;
+/// How many leadership changes `status.history` keeps.
+pub const HISTORY_LENGTH_MAX: usize = 10;
+
+/// Deciseconds a heartbeat may need: I + k(A + R) with k = 2 and R = A/4 (DESIGN 5.2 in whole numbers).
+macro_rules! needed_trust {
+    () => {
+        "self.heartbeatSeconds * 10 + self.attemptTimeoutSeconds * 25"
+    };
+}
+/// Deciseconds of trust, V: the largest with V/(1-ρ) + S <= D/(1+ρ), ρ = 1 %, rounded down to 0.1 s.
+macro_rules! trusted_time {
+    () => {
+        "(self.durationSeconds * 1000 - self.stopBudgetSeconds * 1010) * 99 / 10100"
+    };
+}
+
+/// Whole numbers only, so that schema and code agree to the last digit.
+const TIMING_RULE: &str = concat!(needed_trust!(), " <= ", trusted_time!());
+/// `.format` of whole numbers stays within the cost budget of the API server; joining strings does not.
+const TIMING_MESSAGE: &str = concat!(
+    "'heartbeatSeconds + 2.5 x attemptTimeoutSeconds is %d.%d s, ",
+    "but durationSeconds and stopBudgetSeconds leave only %d.%d s of trusted time; ",
+    "raise durationSeconds or lower the others'.format([",
+    "(",
+    needed_trust!(),
+    ") / 10, (",
+    needed_trust!(),
+    ") % 10, ",
+    trusted_time!(),
+    " > 0 ? ",
+    trusted_time!(),
+    " / 10 : 0, ",
+    trusted_time!(),
+    " > 0 ? ",
+    trusted_time!(),
+    " % 10 : 0])",
+);
+
+/// A service that behaves as one cluster: who leads it, and how leaders are found.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "leasehold.dev",
+    version = "v1alpha1",
+    kind = "ClusterService",
+    plural = "clusterservices",
+    singular = "clusterservice",
+    shortname = "csvc",
+    category = "leasehold",
+    namespaced,
+    doc = "A service that behaves as one cluster: who leads it, and how leaders are found.",
+    status = "ClusterServiceStatus",
+    derive = "PartialEq",
+    printcolumn(
+        name = "Ready", type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.leaderStrategy"),
+    printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader.pod"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Term", type_ = "integer", json_path = ".status.leader.term", priority = 1),
+    printcolumn(name = "Since", type_ = "date", json_path = ".status.leader.since", priority = 1),
+    printcolumn(
+        name = "Reason", type_ = "string", priority = 1,
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    validation = Rule::new("size(self.metadata.name) <= 200")
+        .message("metadata.name may have at most 200 characters, since Events are named after it"),
+    validation = Rule::new(
+        "has(self.spec.clusterId) || (size(self.metadata.name) <= 63 && !self.metadata.name.contains('.'))"
+    )
+    .message("metadata.name is no DNS label (at most 63 characters, no dots), so spec.clusterId must be set"),
+    validation = Rule::new(
+        "(has(self.spec.clusterId) ? self.spec.clusterId : self.metadata.name) == \
+         (has(oldSelf.spec.clusterId) ? oldSelf.spec.clusterId : oldSelf.metadata.name)"
+    )
+    .message("spec.clusterId is immutable, since it names the Leases; make a new ClusterService instead")
+    .reason(Reason::FieldValueForbidden)
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.clusterScope != 'cluster' || has(self.leaderStrategy)")
+        .message("leaderStrategy is required with clusterScope 'cluster'; allowed: leader-elected")
+        .reason(Reason::FieldValueRequired),
+    validation = Rule::new("self.clusterScope == 'cluster' || !has(self.leaderStrategy)")
+        .message("leaderStrategy needs clusterScope 'cluster'; with 'node' nothing is elected")
+        .reason(Reason::FieldValueForbidden),
+)]
+pub struct ClusterServiceSpec {
+    /// What one instance is: `node`: each pod is one, nothing is elected; `cluster`: all pods together
+    /// are one, and leaderStrategy says who acts. Running pods keep theirs until they are restarted.
+    #[serde(default)]
+    pub cluster_scope: ClusterScope,
+
+    /// How the acting pod is found; required if and only if clusterScope is `cluster`.
+    /// `leader-elected`: one pod holds the Lease `<clusterId>.leader` and acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "LeaderStrategy")]
+    pub leader_strategy: Option<LeaderStrategy>,
+
+    /// Name of the cluster, a DNS label; default is metadata.name. Two ClusterServices of one namespace
+    /// with the same id share one leader (rolling upgrades between differently named services); their
+    /// other settings must then be equal. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "String",
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub cluster_id: Option<String>,
+
+    /// Timing of the election. Running pods follow a change without a restart, except for values
+    /// that their code fixes (condition SettingsMismatch).
+    /// Presets (duration/heartbeat/attemptTimeout/stopBudget): default 15/5/2/3, fast 6/2/1/1,
+    /// calm 60/20/5/5.
+    #[serde(default)]
+    pub lease: LeaseSpec,
+
+    /// While true the operator writes nothing but status and Events. Elections go on, they do not
+    /// need the operator.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// What one instance of the service is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterScope {
+    /// Each pod is an instance of its own; nothing is elected.
+    #[default]
+    Node,
+    /// All pods together are one instance.
+    Cluster,
+}
+
+/// How the acting pod of a cluster is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaderStrategy {
+    /// One pod holds the leader Lease and acts.
+    LeaderElected,
+}
+
+impl LeaderStrategy {
+    /// The value as it is spelt in the API and in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LeaderElected => "leader-elected",
+        }
+    }
+}
+
+/// Timing of the election, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(TIMING_RULE).message(Message::Expression(TIMING_MESSAGE.into())))]
+pub struct LeaseSpec {
+    /// How long others wait for a silent leader before one of them takes over. A crash costs about this.
+    #[serde(default = "duration_default")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub duration_seconds: i32,
+    /// How often the leader renews its Lease: the steady load is one write per heartbeat.
+    #[serde(default = "heartbeat_default")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub heartbeat_seconds: i32,
+    /// How long one renewal may take before it is given up and tried again.
+    #[serde(default = "attempt_timeout_default")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub attempt_timeout_seconds: i32,
+    /// How long the work may need to stop once the leader can no longer trust its Lease.
+    #[serde(default = "stop_budget_default")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub stop_budget_seconds: i32,
+}
+
+fn duration_default() -> i32 {
+    LeaseSpec::default().duration_seconds
+}
+
+fn heartbeat_default() -> i32 {
+    LeaseSpec::default().heartbeat_seconds
+}
+
+fn attempt_timeout_default() -> i32 {
+    LeaseSpec::default().attempt_timeout_seconds
+}
+
+fn stop_budget_default() -> i32 {
+    LeaseSpec::default().stop_budget_seconds
+}
+
+impl Default for LeaseSpec {
+    /// The preset `default`.
+    fn default() -> Self {
+        Self {
+            duration_seconds: 15,
+            heartbeat_seconds: 5,
+            attempt_timeout_seconds: 2,
+            stop_budget_seconds: 3,
+        }
+    }
+}
+
+impl From<LeaseSpec> for LeaseSettings {
+    fn from(spec: LeaseSpec) -> Self {
+        Self {
+            duration_seconds: spec.duration_seconds.into(),
+            heartbeat_seconds: spec.heartbeat_seconds.into(),
+            attempt_timeout_seconds: spec.attempt_timeout_seconds.into(),
+            stop_budget_seconds: spec.stop_budget_seconds.into(),
+        }
+    }
+}
+
+/// What the operator sees. All of it but `history` is derived and can be wiped (`status-is-derived`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterServiceStatus {
+    /// metadata.generation that this status speaks about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, LeaderElected, SettingsMismatch, Paused, Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+
+    /// Who leads; absent while nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Leader")]
+    pub leader: Option<Leader>,
+
+    /// The last ten leadership changes, newest first; it outlives their Events. Absent until the
+    /// operator has looked for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<LeadershipTerm>", length(max = 10))]
+    pub history: Option<Vec<LeadershipTerm>>,
+}
+
+/// The leader of now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Leader {
+    /// Identity in the Lease, unique per process.
+    pub holder: String,
+    /// Name of the leading pod; outside of pods, the name by which the process goes.
+    pub pod: String,
+    /// Number of this leadership, for people; programs use the fencing token.
+    pub term: i64,
+    /// When this leadership began, as the leader says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time")]
+    pub since: Option<Time>,
+}
+
+/// One leadership in the history.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeadershipTerm {
+    /// uid of the Lease; another uid means that the Lease was deleted and made again.
+    pub lease_uid: String,
+    /// Number of this leadership.
+    pub term: i64,
+    /// Identity in the Lease.
+    pub holder: String,
+    /// Name of the leading pod; outside of pods, the name by which the process goes.
+    pub pod: String,
+    /// When it began, as the leader says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time")]
+    pub since: Option<Time>,
+    /// How the leadership before it ended, as far as it was seen: released, expired, deleted,
+    /// emptied, overwritten or unknown; absent for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub previous_ended: Option<String>,
+    /// How many changes directly before it nobody observed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed: i64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the shape serde asks for
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl ClusterService {
+    /// The cluster id in force: `spec.clusterId`, else the object's name.
+    pub fn cluster_id(&self) -> Result<ClusterId, InvalidClusterId> {
+        ClusterId::new(
+            self.spec
+                .cluster_id
+                .clone()
+                .unwrap_or_else(|| self.name_any()),
+        )
+    }
+}

@@ -1,0 +1,58 @@
+//! Condition types and reasons: the words by which status and people talk about the state of an object.
+
+/// Type: everything that the spec asks for is in force.
+pub const READY: &str = "Ready";
+/// Type: somebody holds the leader Lease and it has not expired.
+pub const LEADER_ELECTED: &str = "LeaderElected";
+/// Type: the leader runs with values that differ from the spec, since its code fixes them.
+pub const SETTINGS_MISMATCH: &str = "SettingsMismatch";
+/// Type: `spec.paused` is set.
+pub const PAUSED: &str = "Paused";
+/// Type: nothing will change until somebody acts.
+pub const STALLED: &str = "Stalled";
+
+/// Reasons are stable: scripts may match on them.
+pub mod reason {
+    /// All is as declared.
+    pub const SETTLED: &str = "Settled";
+    /// Nothing is elected, since the scope is `node`.
+    pub const NODE_SCOPED: &str = "NodeScoped";
+    /// The leader Lease is held and has not expired.
+    pub const HELD: &str = "Held";
+    /// No leader Lease exists (yet).
+    pub const NO_LEASE: &str = "NoLease";
+    /// The last leader gave the Lease up by itself.
+    pub const RELEASED: &str = "Released";
+    /// The Lease was emptied by somebody other than its holder.
+    pub const EMPTIED: &str = "Emptied";
+    /// The holder did not renew for the lease duration.
+    pub const EXPIRED: &str = "Expired";
+    /// The leader Lease holds values that no candidate writes.
+    pub const LEASE_MALFORMED: &str = "LeaseMalformed";
+    /// A Lease of the needed name exists, but it serves something else.
+    pub const LEASE_FOREIGN: &str = "LeaseForeign";
+    /// An older ClusterService has the same cluster id and other settings.
+    pub const CLUSTER_ID_CONFLICT: &str = "ClusterIdConflict";
+    /// The spec cannot be used; the schema of another version may have let it in.
+    pub const SPEC_INVALID: &str = "SpecInvalid";
+    /// The operator lacks a permission.
+    pub const PERMISSION_DENIED: &str = "PermissionDenied";
+    /// The API server refused a write for another reason.
+    pub const WRITE_FAILED: &str = "WriteFailed";
+    /// The operator does not see the Leases.
+    pub const LEASES_UNSEEN: &str = "LeasesUnseen";
+    /// The namespace is being deleted.
+    pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+    /// The leader's code fixes values that differ from the spec.
+    pub const FIXED_IN_CODE: &str = "FixedInCode";
+    /// The leader's code fixes nothing, or the same values.
+    pub const IN_STEP: &str = "InStep";
+    /// The annotation of the fixed values cannot be read.
+    pub const FIXED_MALFORMED: &str = "FixedMalformed";
+    /// `spec.paused` is true.
+    pub const PAUSED_BY_SPEC: &str = "PausedBySpec";
+    /// `spec.paused` is false.
+    pub const RUNNING: &str = "Running";
+    /// Nothing keeps the object from its goal for good.
+    pub const PROGRESSING: &str = "Progressing";
+}
