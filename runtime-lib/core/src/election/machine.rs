@@ -52,8 +52,8 @@ pub struct Election {
     /// Claims whose outcome is unknown (E2).
     unresolved: Vec<Sent>,
     next_attempt: u64,
-    /// When the last own write was acknowledged: an older list cannot contradict it (E4).
-    acked_at: Instant,
+    /// When an own write was last acknowledged or shown: an older answer cannot contradict it (E4).
+    acked_at: Option<Instant>,
     /// The newest revision was confirmed by a read after the watch fell silent.
     verified: bool,
     healthy: bool,
@@ -132,7 +132,7 @@ impl Election {
             failures: 0,
             unresolved: Vec::new(),
             next_attempt: first_attempt,
-            acked_at: Instant::ZERO,
+            acked_at: None,
             verified: false,
             healthy: true,
             stopping: false,
@@ -249,6 +249,10 @@ impl Election {
         if self.seen.note(state, now) {
             self.verified = false;
             self.warn_of_duplicate(state, out);
+            if !state.is_some_and(|state| self.is_mine(state)) {
+                // What was based on the former state can no longer be stored, or not in its place.
+                self.unresolved.clear();
+            }
         }
         self.conclude(state, now, out);
     }

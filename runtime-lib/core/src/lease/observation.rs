@@ -1,6 +1,6 @@
 //! What we saw of a record, when by our own clock, and from when on the lease is vacant (E3, E5).
 
-use crate::id::Term;
+use crate::id::{LeaseUid, Term};
 use crate::lease::record::Versioned;
 use crate::rules::{Rule, Rules};
 use crate::time::{Duration, Instant};
@@ -10,6 +10,8 @@ use crate::time::{Duration, Instant};
 pub struct Observation {
     seen: Seen,
     held: Option<Held>,
+    /// What was held when the record was deleted and made anew.
+    former: Option<Held>,
     term_max: Term,
     rules: Rules,
 }
@@ -28,10 +30,25 @@ enum Seen {
 }
 
 /// The newest revision with a holder whose end we have not seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Held {
     since: Instant,
     published: Duration,
+    uid: LeaseUid,
+    term: Term,
+    stamped: bool,
+}
+
+impl Held {
+    /// E5: is this holder's end what the empty record `state` says? Not after a deletion: a record
+    /// made anew says nothing of it. Nor if the same term has lost its stamps.
+    fn is_over(&self, state: &Versioned) -> bool {
+        let record = &state.record;
+        let by_stamp = record.released.as_ref();
+        let by_stamp = by_stamp.is_some_and(|stamp| stamp.term == record.term);
+        let of_a_peer = record.term > self.term || !self.stamped;
+        self.uid == state.uid && record.is_released() && (by_stamp || of_a_peer)
+    }
 }
 
 /// From when on a candidate may claim, and why.
@@ -81,23 +98,31 @@ impl Observation {
             return false;
         }
         self.term_max = self.term_max.max(state.record.term);
-        let published = state.record.duration.unwrap_or_default();
+        let held = Held {
+            since: now,
+            published: state.record.duration.unwrap_or_default(),
+            uid: state.uid.clone(),
+            term: state.record.term,
+            stamped: state.record.is_stamped(),
+        };
         let waits = self.rules.has(Rule::E5EmptiedByOthers);
         if state.record.holder.is_some() {
             let restarts = self.rules.has(Rule::E3WaitRestarts);
-            let since = self
-                .held
-                .filter(|_| !restarts)
-                .map_or(now, |held| held.since);
-            self.held = Some(Held { since, published });
-        } else if state.record.is_released() || !waits {
+            let kept = self.held.as_ref().filter(|_| !restarts);
+            let since = kept.map_or(now, |held| held.since);
+            let before = self.held.replace(Held { since, ..held });
+            if let Some(before) = before.filter(|before| before.uid != state.uid) {
+                self.former = Some(before);
+            }
+        } else if !waits {
             self.held = None;
-        } else {
-            // E5: never saw a held revision: the emptied one starts the wait, later edits do not.
-            self.held = self.held.or(Some(Held {
-                since: now,
-                published,
-            }));
+        } else if let Some(before) = &self.held {
+            // The wait goes on from the held revision, whatever is edited meanwhile.
+            if before.is_over(state) {
+                self.held = None;
+            }
+        } else if !state.record.is_released() {
+            self.held = Some(held); // never saw a held revision: the emptied one starts the wait
         }
         self.seen = Seen::Present {
             state: state.clone(),
@@ -139,7 +164,7 @@ impl Observation {
     pub fn vacancy(&self, own: Duration) -> Option<Vacancy> {
         let since = self.since()?;
         let holder = self.state().and_then(|state| state.record.holder.as_ref());
-        let Some(held) = self.held else {
+        let Some(held) = &self.held else {
             let why = if self.state().is_some() {
                 Vacant::Released
             } else {
@@ -147,20 +172,26 @@ impl Observation {
             };
             return Some(Vacancy { from: since, why });
         };
-        let wait = if self.rules.has(Rule::E3PublishedDuration) {
-            held.published.max(own)
-        } else {
-            own
-        };
         let why = if holder.is_some() {
             Vacant::Lapsed
         } else {
             Vacant::Emptied
         };
         Some(Vacancy {
-            from: held.since.after(wait),
+            from: self.due(held, own),
             why,
         })
+    }
+
+    /// Until when somebody may still act under a record that was deleted and made anew since (E5).
+    pub fn former_life(&self, own: Duration) -> Option<Instant> {
+        self.former.as_ref().map(|held| self.due(held, own))
+    }
+
+    fn due(&self, held: &Held, own: Duration) -> Instant {
+        let published = self.rules.has(Rule::E3PublishedDuration);
+        let wait = if published { held.published } else { own };
+        held.since.after(wait.max(own))
     }
 }
 

@@ -22,6 +22,7 @@ impl Election {
             .find(|sent| Some(sent.attempt) == number)
             .copied();
         if let Some(sent) = claim {
+            self.acked_at = Some(now); // E4
             out.push(Effect::Notice(Notice::Adopted {
                 attempt: sent.attempt,
             }));
@@ -39,9 +40,12 @@ impl Election {
         let state = self.seen.state();
         if state.is_some_and(|state| self.is_mine(state) || self.may_reclaim(state)) {
             // Nobody else can act under this record: an ended term of ours (E6), or our pod's
-            // former process, which has ended (E8).
+            // former process, which has ended (E8). A holder from before a deletion may (E5):
+            // a late claim of ours can be stored in between.
+            let own = self.config.timing.lease_duration();
+            let former = self.seen.former_life(own).unwrap_or_default();
             vacancy = Vacancy {
-                from: self.seen.since()?,
+                from: self.seen.since()?.max(former),
                 why: Vacant::Released,
             };
         } else {
@@ -97,7 +101,7 @@ impl Election {
                 self.role = Role::Stopped;
                 out.push(Effect::Stopped);
             } else {
-                self.send_read(out);
+                self.send_read(now, out);
             }
             return;
         }
@@ -107,7 +111,7 @@ impl Election {
         let verify = self.verify_at().is_some_and(|at| now >= at);
         let claim = self.healthy && self.claim_from().is_some_and(|vacancy| now >= vacancy.from);
         if self.read_due || (verify && !claim) {
-            self.send_read(out);
+            self.send_read(now, out);
         } else if claim {
             self.send_claim(now, out);
         }

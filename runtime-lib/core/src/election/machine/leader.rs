@@ -207,6 +207,7 @@ impl Election {
         };
         leading.revision = state.revision;
         if let (Some(until), Some(renew_at), Some(sent)) = (trusted_until, renew_at, adopted) {
+            self.acked_at = Some(now); // E4
             leading.sent.retain(|other| other.attempt > sent.attempt);
             leading.renew_at = renew_at;
             if lost {
@@ -294,7 +295,7 @@ impl Election {
                 leading.released_early = true;
             }
         } else if self.read_due {
-            self.send_read(out);
+            self.send_read(now, out);
         } else if now >= leading.renew_at
             && (!draining || self.config.rules.has(Rule::E10RenewWhileDraining))
         {

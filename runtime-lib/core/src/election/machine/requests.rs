@@ -15,7 +15,7 @@ const UNRESOLVED_MAX: usize = 64;
 /// The request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Request {
-    Read,
+    Read { asked: Instant },
     Write { sent: Sent, purpose: Purpose },
 }
 
@@ -30,8 +30,8 @@ pub(super) struct Sent {
 }
 
 impl Election {
-    pub(super) fn send_read(&mut self, out: &mut Vec<Effect>) {
-        self.request = Some(Request::Read);
+    pub(super) fn send_read(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.request = Some(Request::Read { asked: now });
         out.push(Effect::Read);
     }
 
@@ -160,7 +160,8 @@ impl Election {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let races = asked <= self.acked_at || matches!(self.request, Some(Request::Write { .. }));
+        let races = self.acked_at.is_some_and(|acked_at| asked <= acked_at)
+            || matches!(self.request, Some(Request::Write { .. }));
         match state {
             Some(state) if races => self.watched(state, now, out),
             None if races => self.doubt(now),
@@ -172,11 +173,17 @@ impl Election {
     }
 
     pub(super) fn read(&mut self, state: Option<&Versioned>, now: Instant, out: &mut Vec<Effect>) {
-        if !matches!(self.request, Some(Request::Read)) {
+        let Some(Request::Read { asked }) = self.request else {
             return;
-        }
+        };
         self.request = None;
         self.read_due = false;
+        if self.is_overtaken(state, asked) {
+            return match state {
+                Some(state) => self.watched(state, now, out),
+                None => self.doubt(now),
+            };
+        }
         let known = self
             .seen
             .state()
@@ -184,8 +191,7 @@ impl Election {
         self.absorb(state, now, out);
         let unchanged = state.map(|state| (state.uid.clone(), state.revision)) == known;
         self.verified |= unchanged;
-        if self.stopping || !unchanged {
-            // Another revision: what was based on the former one can no longer be stored.
+        if self.stopping {
             self.unresolved.clear();
         }
         if let Role::Leader(leading) = &mut self.role {
@@ -194,13 +200,24 @@ impl Election {
         }
     }
 
+    /// E4: this answer may be from before what was shown since it was asked for: a late write of
+    /// ours that was stored after all, or a newer revision.
+    fn is_overtaken(&self, state: Option<&Versioned>, asked: Instant) -> bool {
+        let own = self.acked_at.is_some_and(|acked_at| asked < acked_at);
+        let newer = self
+            .seen
+            .state()
+            .is_some_and(|seen| state.is_none_or(|state| state.revision < seen.revision));
+        own || (newer && self.seen.since().is_some_and(|since| asked < since))
+    }
+
     pub(super) fn read_failed(
         &mut self,
         retry_after: Option<Duration>,
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        if !matches!(self.request, Some(Request::Read)) {
+        if !matches!(self.request, Some(Request::Read { .. })) {
             return;
         }
         self.request = None;
@@ -252,7 +269,7 @@ impl Election {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        self.acked_at = now;
+        self.acked_at = Some(now);
         // The watch may have overtaken this answer: then what it showed is the newest state.
         let overtaken = self
             .seen

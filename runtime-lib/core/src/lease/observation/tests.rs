@@ -136,3 +136,43 @@ fn a_record_without_duration_is_waited_for_with_the_own_one() {
     seen.note(Some(&state(1, nulls)), at(100));
     assert_eq!(from(&seen), at(115));
 }
+
+#[test]
+fn a_lease_made_anew_without_holder_is_waited_for_if_the_one_before_was_seen_held() {
+    let mut seen = Observation::new(Rules::ALL);
+    seen.note(Some(&state(1, held(15))), at(100));
+    seen.note(None, at(101));
+    let anew = Versioned {
+        uid: LeaseUid::new("another life"),
+        ..state(3, LeaseRecord::default())
+    };
+    seen.note(Some(&anew), at(101));
+    assert_eq!(from(&seen), at(115));
+}
+
+#[test]
+fn a_lease_that_was_replaced_without_its_stamps_is_waited_for() {
+    let mut seen = Observation::new(Rules::ALL);
+    seen.note(Some(&state(1, held(15))), at(100));
+    let bare = LeaseRecord {
+        term: held(15).term,
+        ..LeaseRecord::default()
+    };
+    seen.note(Some(&state(2, bare)), at(101));
+    seen.note(Some(&state(3, LeaseRecord::default())), at(102));
+    assert_eq!(from(&seen), at(115));
+}
+
+#[test]
+fn a_record_made_anew_does_not_hide_the_holder_from_before_the_deletion() {
+    let mut seen = Observation::new(Rules::ALL);
+    seen.note(Some(&state(1, held(30))), at(100));
+    assert_eq!(seen.former_life(OWN), None);
+    seen.note(None, at(101));
+    let anew = Versioned {
+        uid: LeaseUid::new("another life"),
+        ..state(3, held(15))
+    };
+    seen.note(Some(&anew), at(102));
+    assert_eq!(seen.former_life(OWN), Some(at(130)));
+}
