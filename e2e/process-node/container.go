@@ -253,7 +253,7 @@ func (c *container) succeeded() bool {
 func (c *container) spec() *corev1.Container { return containerNamed(&c.pod.latest().Spec, c.name) }
 
 func (c *container) event(kind, reason, message string) {
-	c.pod.host.recorder.Event(c.pod.latest(), kind, reason, message)
+	c.pod.host.event(c.pod.latest(), kind, reason, message)
 }
 
 func newContainerID() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 )
@@ -21,5 +22,13 @@ func (e podEvents) Event(object runtime.Object, kind, reason, message string) {
 func (e podEvents) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
 	if !strings.HasPrefix(reason, "Provider") {
 		e.EventRecorder.Eventf(object, kind, reason, format, args...)
+	}
+}
+
+// event announces something about a pod. A node that is being stopped is
+// silent: the recorder has ended, and what its pods suffer now is no news.
+func (h *host) event(object *corev1.Pod, kind, reason, message string) {
+	if h.alive.Err() == nil {
+		h.recorder.Event(object, kind, reason, message)
 	}
 }

@@ -9,19 +9,30 @@ import (
 )
 
 // libraryLogger lets virtual-kubelet log through slog. (Its own adapter takes
-// strings only, but the library also logs errors.)
+// strings only, but the library also logs errors.) What it calls information,
+// every created pod for one, is a detail here.
 type libraryLogger struct{ to *slog.Logger }
 
 var _ log.Logger = libraryLogger{}
 
 func (l libraryLogger) Debug(args ...any)                 { l.to.Debug(fmt.Sprint(args...)) }
 func (l libraryLogger) Debugf(format string, args ...any) { l.to.Debug(fmt.Sprintf(format, args...)) }
-func (l libraryLogger) Info(args ...any)                  { l.to.Info(fmt.Sprint(args...)) }
-func (l libraryLogger) Infof(format string, args ...any)  { l.to.Info(fmt.Sprintf(format, args...)) }
+func (l libraryLogger) Info(args ...any)                  { l.to.Debug(fmt.Sprint(args...)) }
+func (l libraryLogger) Infof(format string, args ...any)  { l.to.Debug(fmt.Sprintf(format, args...)) }
 func (l libraryLogger) Warn(args ...any)                  { l.to.Warn(fmt.Sprint(args...)) }
 func (l libraryLogger) Warnf(format string, args ...any)  { l.to.Warn(fmt.Sprintf(format, args...)) }
-func (l libraryLogger) Error(args ...any)                 { l.to.Error(fmt.Sprint(args...)) }
 func (l libraryLogger) Errorf(format string, args ...any) { l.to.Error(fmt.Sprintf(format, args...)) }
+
+// untrueHere is said before a deletion that podWriter turns into an orderly one.
+const untrueHere = "Force deleting pod in running state"
+
+func (l libraryLogger) Error(args ...any) {
+	if text := fmt.Sprint(args...); text == untrueHere {
+		l.to.Debug(text)
+	} else {
+		l.to.Error(text)
+	}
+}
 
 func (l libraryLogger) Fatal(args ...any) {
 	l.Error(args...)
@@ -45,4 +56,10 @@ func (l libraryLogger) WithFields(fields log.Fields) log.Logger {
 	return libraryLogger{l.to.With(args...)}
 }
 
-func (l libraryLogger) WithError(err error) log.Logger { return l.WithField("error", err) }
+// WithError logs the error's text; as a value it would bring its stack along.
+func (l libraryLogger) WithError(err error) log.Logger {
+	if err == nil {
+		return l
+	}
+	return l.WithField("error", err.Error())
+}

@@ -105,7 +105,7 @@ func (h *host) containerLog(ctx context.Context, namespace, podName, name string
 		return nil, errdefs.InvalidInput("this node keeps what programs print as it is, without times: --timestamps, --since and --since-time are not supported")
 	}
 	back := 0
-	if opts.Previous {
+	if opts.Previous && !c.waitsForRestart() {
 		back = 1
 	}
 	if _, ok := c.logs.span(back); !ok {
@@ -115,6 +115,13 @@ func (h *host) containerLog(ctx context.Context, namespace, podName, name string
 		return nil, errdefs.InvalidInputf("container %q in pod %q is waiting to start", name, podName)
 	}
 	return c.logs.open(ctx, back, opts)
+}
+
+// waitsForRestart tells whether the last run is the previous one already.
+func (c *container) waitsForRestart() bool {
+	c.pod.mu.Lock()
+	defer c.pod.mu.Unlock()
+	return c.state.Waiting != nil
 }
 
 func (l *containerLogs) open(ctx context.Context, back int, opts api.ContainerLogOpts) (io.ReadCloser, error) {

@@ -43,7 +43,7 @@ const (
 type libraryNode struct {
 	host     *host
 	listener net.Listener
-	watching kubernetes.Interface // without a timeout, for watches
+	watching kubernetes.Interface // for watches: without a timeout, and patient
 	pods     informers.SharedInformerFactory
 	objects  informers.SharedInformerFactory
 	events   record.EventBroadcaster
@@ -61,7 +61,9 @@ func newNode(opts *options, logger *slog.Logger) (*libraryNode, error) {
 	config.QPS, config.Burst = 200, 400 // hundreds of pods may start at once
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	watching, err := kubernetes.NewForConfig(config)
+	patient := rest.CopyConfig(config)
+	patient.Dial = patientDial
+	watching, err := kubernetes.NewForConfig(patient)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}

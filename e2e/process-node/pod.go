@@ -132,7 +132,7 @@ func (p *pod) prepareVolumes() bool {
 		if err == nil {
 			return true
 		}
-		p.host.recorder.Event(p.latest(), corev1.EventTypeWarning, "FailedMount", err.Error())
+		p.host.event(p.latest(), corev1.EventTypeWarning, "FailedMount", err.Error())
 		p.waitAll("ContainerCreating", err.Error())
 		select {
 		case <-changed:
@@ -147,7 +147,7 @@ func (p *pod) prepareVolumes() bool {
 // is deleted.
 func (p *pod) block(reason, message string) {
 	p.log.Warn("this pod cannot run here", "reason", message)
-	p.host.recorder.Event(p.latest(), corev1.EventTypeWarning, "Failed", message)
+	p.host.event(p.latest(), corev1.EventTypeWarning, "Failed", message)
 	p.waitAll(reason, message)
 	<-p.ending.begun.Done()
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,10 +62,22 @@ func (p *pod) patchStatus(ctx context.Context) error {
 		return err
 	}
 	_, err = p.host.client.CoreV1().Pods(p.namespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || refusesUID(err) {
 		return nil // gone, or another pod of that name by now
 	}
 	return err
+}
+
+// refusesUID tells whether a patch was refused because the object has another
+// uid, which the API server calls an attempt to change it.
+func refusesUID(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "metadata.uid"
+	})
 }
 
 func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
