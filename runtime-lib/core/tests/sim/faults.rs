@@ -103,7 +103,9 @@ impl World {
             _ => self.edit(fault),
         }
         if self.processes[p].alive {
-            self.disturb(p);
+            if !matches!(fault, Fault::StepDown | Fault::Rollout | Fault::Leave) {
+                self.disturb(p);
+            }
             self.review(p);
         }
         if matches!(

@@ -239,6 +239,8 @@ impl World {
                 ..
             } => (state, false),
             Input::Retime(timing) => {
+                // The first renewal under longer attempts is tried once only.
+                self.disturb(p);
                 self.processes[p].timing = *timing;
                 return None;
             }
@@ -247,8 +249,10 @@ impl World {
         let revision = state.revision.number();
         let process = &mut self.processes[p];
         process.remember(Some(state), by_watch, now);
-        if self.store.keeper_of(revision) == Some(p) {
-            process.own_revision = process.own_revision.max(revision);
+        let own = process.own_revision;
+        // A record that is its own again after it was lost does not go on with the same term.
+        if self.store.keeper_of(revision) == Some(p) && !self.store.lost_between(p, own, revision) {
+            process.own_revision = own.max(revision);
             return None;
         }
         Some(revision)
@@ -312,6 +316,14 @@ impl World {
     /// A write of `p` was stored over `before`.
     pub fn check_stored(&mut self, p: usize, write: &Write, before: Option<&Stored>) {
         let keeper = before.and_then(|stored| stored.keeper);
+        let drains = keeper.filter(|q| {
+            let cut = self.processes[*q].drain_cut;
+            self.processes[*q].alive && cut.is_some_and(|until| self.now < until)
+        });
+        if let (Some(q), true) = (drains, write.purpose != Purpose::Renew) {
+            let detail = format!("p{q}, by a {:?} of p{p}", write.purpose);
+            self.found(Check::HolderChangedWhileDraining, detail);
+        }
         match write.purpose {
             Purpose::Release => {
                 if keeper != Some(p) {
@@ -329,15 +341,8 @@ impl World {
                 let pods = [mine, former].map(|process| pod_uid(process.identity.as_str()));
                 let same_pod = mine.may_reclaim && pods[0] == pods[1];
                 let at_once = !mine.claim_waited(write.attempt);
-                let cut = former.drain_cut.is_some_and(|until| self.now < until);
                 if same_pod && former.alive && at_once {
                     self.found(Check::ReclaimedBesideFormer, format!("p{p} from p{q}"));
-                }
-                if cut && self.processes[q].alive {
-                    self.found(
-                        Check::HolderChangedWhileDraining,
-                        format!("p{q}, then p{p}"),
-                    );
                 }
             }
             Purpose::Renew => {}
@@ -347,7 +352,7 @@ impl World {
     pub fn notice(&mut self, p: usize, notice: &Notice) {
         let name = match notice {
             Notice::DuplicateIdentity => {
-                self.processes[p].duplicate_noticed = true;
+                self.processes[p].duplicate_noticed = self.knobs.notices;
                 "duplicate identity noticed"
             }
             Notice::UnknownOutcome { .. } => "write with unknown outcome",
@@ -365,16 +370,17 @@ impl World {
         let Some(guard) = self.processes[p].guard else {
             return;
         };
-        let long = guard.from + 2 * self.mix.lease_duration_max();
-        if self.now < long {
+        // Long enough for a watch that was down to be back.
+        let enough = 2 * self.mix.lease_duration_max() + 20 * SEC;
+        let Some(long) = self.now.checked_sub(enough) else {
             return;
-        }
+        };
         for index in 0..self.living.len() {
             let q = self.living[index];
             let other = &self.processes[q];
             let is_twin = q != p && other.identity == self.processes[p].identity;
-            let able = other.able_since.is_some_and(|since| since < guard.from);
-            if is_twin && able && !other.duplicate_noticed {
+            let able = other.able_since.is_some_and(|since| since < long);
+            if is_twin && able && guard.from < long && !other.duplicate_noticed {
                 self.found(Check::DuplicateUnnoticed, format!("p{p} leads beside p{q}"));
             }
         }
@@ -453,7 +459,7 @@ impl World {
         self.check_calm();
     }
 
-    fn check_calm(&mut self) {
+    pub fn check_calm(&mut self) {
         let Some(calm) = self.judge.calm_from else {
             return;
         };

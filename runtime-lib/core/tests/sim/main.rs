@@ -23,12 +23,15 @@
 
 mod client_go;
 mod clock;
+mod controls;
 mod faults;
+mod histogram;
 mod judge;
 mod lifecycle;
 mod network;
 mod node;
 mod prng;
+mod report;
 mod scenario;
 mod stats;
 mod store;
@@ -40,15 +43,19 @@ mod world;
 
 use swarm::Seeds;
 
+/// Fewer seeds, as in a replay, need not show every kind of fault.
+const SEEDS_THAT_SHOW_ALL: u64 = 100;
+
 #[test]
 fn a_thousand_hours_of_faults_break_no_guarantee() {
     let seeds = Seeds::from_env();
-    println!("seeds {} to {}", seeds.first, seeds.first + seeds.count - 1);
-    let (stats, failures) = swarm::run(seeds);
+    let last = seeds.first.wrapping_add(seeds.count - 1);
     println!(
-        "{:#?} {:#?} {} changes",
-        stats.faults, stats.counts, stats.changes
+        "SIM_SEED={} SIM_SEEDS={}: up to seed {last}",
+        seeds.first, seeds.count
     );
+    let (stats, failures) = swarm::run(seeds);
+    report::publish("summary.txt", &report::of_swarm(seeds, &stats));
     assert!(
         failures.is_empty(),
         "{} of {} seeds failed\n{}",
@@ -56,6 +63,38 @@ fn a_thousand_hours_of_faults_break_no_guarantee() {
         seeds.count,
         swarm::explain(&failures)
     );
+    if seeds.count >= SEEDS_THAT_SHOW_ALL {
+        let missing = report::nothing_happened(&stats);
+        assert!(missing.is_empty(), "these never happened: {missing:?}");
+    }
+}
+
+#[test]
+fn takeovers_are_fast_and_never_overlap_beside_a_client_go_candidate() {
+    let (takeovers, overlaps) = (histogram::takeovers(), histogram::overlaps());
+    let text = report::of_comparison(&takeovers, &overlaps);
+    report::publish("client-go.txt", &text);
+    let longest = |stats: &stats::Stats, how: &str| {
+        let times = stats.takeovers.get(how).expect("it happened");
+        assert!(times.len() > 100, "only {} of {how}", times.len());
+        let times = histogram::sorted(times);
+        [500, 1000].map(|share| histogram::seconds(histogram::quantile(&times, share)))
+    };
+    let [graceful, _] = longest(&takeovers.ours, "graceful");
+    let [crash, crash_max] = longest(&takeovers.ours, "crash");
+    assert!(graceful <= 0.1, "graceful takeover in {graceful} s");
+    assert!(
+        crash <= 13.0 && crash_max <= 16.0,
+        "after a crash {crash} s, at most {crash_max} s"
+    );
+    let [theirs, _] = longest(&takeovers.client_go, "crash");
+    assert!(
+        theirs > crash,
+        "the model of client-go is too fast to compare with: {theirs} s"
+    );
+    // That overlaps can be seen at all shows in the model that has them.
+    assert!(overlaps.client_go.overlaps.len() > 100);
+    assert_eq!(overlaps.ours.overlaps, [], "two guards at once");
 }
 
 #[test]
@@ -63,7 +102,7 @@ fn one_seed_tells_the_same_story_twice() {
     for seed in [3, 77] {
         let tell = || {
             let mut world = swarm::world(seed).with_log();
-            world.run(false);
+            world.run_until(None);
             world.log.lines.unwrap_or_default()
         };
         let (first, second) = (tell(), tell());

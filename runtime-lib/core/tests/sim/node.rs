@@ -226,6 +226,18 @@ impl Process {
             && !stuck
     }
 
+    /// Nothing is wrong with its renewals: the newest one is not older than they should be.
+    pub fn is_fresh(&self, now: Nanos) -> bool {
+        let timing = &self.timing;
+        let due = timing.heartbeat() + timing.attempt_timeout();
+        let expected = self.local(now).after(timing.trusted().saturating_sub(due));
+        let reachable = self.link == Link::Up && self.paused == 0 && self.stalled == 0;
+        reachable
+            && self
+                .guard
+                .is_some_and(|guard| guard.trusted_until >= expected)
+    }
+
     /// E5, restated for the judge: a claim is due if no held revision was received, or its wait is over.
     pub fn has_waited(&self, now: Nanos) -> bool {
         let own = self.timing.lease_duration();

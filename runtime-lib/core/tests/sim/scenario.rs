@@ -150,6 +150,12 @@ pub struct Knobs {
     pub checked_polls: bool,
     /// The guarded store compares tokens.
     pub fence: bool,
+    /// Work ends within its stop budget.
+    pub stops_in_time: bool,
+    /// Somebody hears the machine's notices.
+    pub notices: bool,
+    /// Machines are woken at their deadlines.
+    pub timers: bool,
 }
 
 impl Knobs {
@@ -160,6 +166,9 @@ impl Knobs {
         boot_time: true,
         checked_polls: true,
         fence: true,
+        stops_in_time: true,
+        notices: true,
+        timers: true,
     };
 }
 

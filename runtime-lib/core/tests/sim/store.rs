@@ -192,8 +192,14 @@ impl Store {
 
     /// Was there a state after `revision` in which process `p` no longer held its term?
     pub fn lost_after(&self, p: usize, revision: u64) -> bool {
+        self.lost_between(p, revision, u64::MAX)
+    }
+
+    /// The same, among the revisions up to `last`.
+    pub fn lost_between(&self, p: usize, revision: u64, last: u64) -> bool {
         let newer = self.entries.iter().rev();
         newer
+            .skip_while(|entry| entry.revision > last)
             .take_while(|entry| entry.revision > revision)
             .any(|entry| entry.keeper != Some(p))
     }

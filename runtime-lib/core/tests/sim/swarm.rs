@@ -83,7 +83,7 @@ pub fn for_each<T: Send>(seeds: Seeds, job: impl Fn(u64) -> T + Sync) -> Vec<T> 
 pub fn run(seeds: Seeds) -> (Stats, Vec<Failure>) {
     let results = for_each(seeds, |seed| {
         let mut world = world(seed);
-        world.run(false);
+        world.run_until(None);
         (seed, world.stats, world.judge.found)
     });
     let (mut stats, mut failures) = (Stats::default(), Vec::new());
@@ -128,7 +128,7 @@ pub fn explain(failures: &[Failure]) -> String {
 /// The last lines before `at`, told by running the seed again.
 fn story(seed: u64, at: Nanos) -> Vec<String> {
     let mut world = world(seed).with_log();
-    world.run(false);
+    world.run_until(None);
     let lines = world.log.lines.unwrap_or_default();
     let until = lines.iter().position(|line| {
         let time = line.trim_start().split(' ').next().unwrap_or_default();

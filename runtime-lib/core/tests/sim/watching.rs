@@ -80,7 +80,7 @@ impl World {
             return;
         }
         watch.live = false;
-        watch.failures = (watch.failures + 1).min(4);
+        watch.failures = (watch.failures + 1).min(3);
         let mean = SEC << watch.failures;
         // Another number: the answer may still come, and must not count.
         watch.connection += 1;

@@ -71,8 +71,11 @@ impl World {
     }
 
     pub fn drain(&mut self, p: usize, until: Instant) {
+        let well = self.api.is_well(self.now);
         let process = &mut self.processes[p];
-        let disturbed = process.draining.is_some_and(|draining| draining.disturbed);
+        let before = process.draining.is_some_and(|draining| draining.disturbed);
+        let undisturbed = well && !before && process.is_fresh(self.now);
+        let disturbed = !undisturbed;
         process.draining = Some(Draining { until, disturbed });
         if process.work.hangs || !process.work.running || process.work.stopping {
             return;
@@ -105,6 +108,7 @@ impl World {
             self.schedule(at, Event::Heal(Heal::Kill(p)));
         } else if process.work.running {
             let takes = match self.random.below(4) {
+                _ if !self.knobs.stops_in_time => 2 * stop_budget + self.random.below(20 * SEC),
                 0 => self.random.below(stop_budget * 98 / 100),
                 _ => self.random.below(50 * MS),
             };

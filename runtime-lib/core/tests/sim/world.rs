@@ -9,7 +9,7 @@ use leasehold_core::id::FencingToken;
 
 use crate::clock::{MS, Nanos, SEC};
 use crate::faults::Heal;
-use crate::judge::Judge;
+use crate::judge::{Check, Judge};
 use crate::lifecycle::Slot;
 use crate::network::{Api, Call};
 use crate::node::{Delivery, Process};
@@ -133,12 +133,12 @@ impl World {
         }
     }
 
-    /// Runs to the end, or to the first violation if `stop_early`.
-    pub fn run(&mut self, stop_early: bool) {
+    /// Runs to the end, or until this check found something.
+    pub fn run_until(&mut self, sought: Option<Check>) {
         while let Some(next) = self.queue.pop() {
             self.now = next.at;
             self.happen(next.event);
-            if stop_early && !self.judge.found.is_empty() {
+            if sought.is_some_and(|check| self.judge.found.iter().any(|f| f.check == check)) {
                 self.end = self.now;
             }
             if self.now >= self.end {
@@ -198,7 +198,7 @@ impl World {
         }
         match what {
             Delivery::Timer { generation } => {
-                if generation == self.processes[p].timer {
+                if generation == self.processes[p].timer && self.knobs.timers {
                     self.processes[p].timer_at = None;
                     self.count_wake(p);
                     self.feed(p, Input::Timer);
