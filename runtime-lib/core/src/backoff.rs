@@ -20,7 +20,7 @@ impl Backoff {
         let doublings = failures.saturating_sub(1).min(20);
         let full = self.first.saturating_mul(1 << doublings).min(self.ceiling);
         let eighths = u32::try_from(spread % 256).unwrap_or(0);
-        full - full / 4 * eighths / 256
+        full.saturating_sub(full / 4 * eighths / 256)
     }
 }
 

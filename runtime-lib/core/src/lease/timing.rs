@@ -17,7 +17,7 @@ pub const RATE_ERROR_PERCENT: u64 = 1;
 /// k: attempts that must fit between a due heartbeat and the end of trust.
 pub const ATTEMPTS_MIN: u64 = 2;
 /// Longest lease duration.
-pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(3600);
+pub const LEASE_DURATION_MAX: Duration = Duration::from_hours(1);
 const FIELD_MIN: Duration = Duration::from_millis(100);
 
 /// Durations that satisfy the inequality; there is no way to hold others.
@@ -265,7 +265,7 @@ mod tests {
         );
         assert!(
             LeaseTiming::new(
-                Duration::from_secs(3600),
+                Duration::from_hours(1),
                 Duration::MAX,
                 Duration::MAX,
                 Duration::MAX

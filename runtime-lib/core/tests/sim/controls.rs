@@ -270,3 +270,28 @@ fn a_change_of_leader_in_the_calm_is_found() {
     let found = world.judge.found.iter().map(|found| found.check);
     assert!(found.into_iter().any(|check| check == Check::RestlessCalm));
 }
+
+#[test]
+fn clocks_that_are_further_off_than_promised_are_found() {
+    let mix = Mix::focused(&[Fault::LinkDropped, Fault::Stall], 120 * SEC);
+    let beyond = Mix {
+        rate_ppm_max: 150_000,
+        ..mix.clone()
+    };
+    let mut found = Vec::new();
+    for seed in 1..=SEEDS {
+        let mut world = World::new(seed, beyond.clone(), Knobs::ALL, LENGTH);
+        world.run_until(Some(Check::TwoGuards));
+        found.extend(world.judge.found.iter().map(|found| found.check));
+        let mut sound = World::new(seed, mix.clone(), Knobs::ALL, LENGTH);
+        sound.run_until(None);
+        assert!(
+            sound.judge.found.is_empty(),
+            "seed {seed} with clocks within 1 %"
+        );
+        if found.contains(&Check::TwoGuards) {
+            return;
+        }
+    }
+    panic!("{SEEDS} seeds found only {found:?}");
+}

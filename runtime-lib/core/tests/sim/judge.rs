@@ -3,14 +3,12 @@
 use std::fmt;
 
 use leasehold_core::election::check::{Bounds, GuardedWrite, History, Span, Tenure, Violation};
-use leasehold_core::election::{EndReason, Input, Notice, Purpose, Write, WriteOutcome};
-use leasehold_core::id::{FencingToken, pod_uid};
-use leasehold_core::lease::{LeaseTiming, Versioned};
+use leasehold_core::id::FencingToken;
+use leasehold_core::lease::LeaseTiming;
 use leasehold_core::time::{Duration, Instant};
 
-use crate::clock::{Nanos, SEC};
+use crate::clock::Nanos;
 use crate::scenario::{Kind, Mix};
-use crate::store::Stored;
 use crate::world::World;
 
 /// What a run is held to.
@@ -74,7 +72,7 @@ pub struct Judge {
     pub found: Vec<Found>,
     pub tenures: Vec<Tenure>,
     writes: Vec<GuardedWrite>,
-    edited: Vec<Span>,
+    pub edited: Vec<Span>,
     last_edit: Option<Nanos>,
     /// Times at which the record changed: each restarts every wait.
     pub changes: Vec<Nanos>,
@@ -117,7 +115,7 @@ impl Judge {
         }
     }
 
-    fn edited_until(&self) -> Option<Nanos> {
+    pub fn edited_until(&self) -> Option<Nanos> {
         self.last_edit.map(|at| at + self.trusted_max)
     }
 
@@ -179,7 +177,7 @@ impl Judge {
     }
 }
 
-fn span(from: Nanos, until: Nanos) -> Span {
+pub fn span(from: Nanos, until: Nanos) -> Span {
     Span {
         from: Instant::from_nanos(from),
         until: Instant::from_nanos(until),
@@ -216,201 +214,6 @@ impl World {
     pub fn review_all(&mut self) {
         for p in self.living.clone() {
             self.review(p);
-        }
-    }
-
-    pub fn disturb(&mut self, p: usize) {
-        if let Some(draining) = &mut self.processes[p].draining {
-            draining.disturbed = true;
-        }
-    }
-
-    /// Remembers what an input shows; returns the revision if it can end a term.
-    pub fn shown_by(&mut self, p: usize, input: &Input) -> Option<u64> {
-        let now = self.now;
-        let (state, by_watch): (&Versioned, bool) = match input {
-            Input::Watched(state) => (state, true),
-            Input::Read(Some(state)) => (state, false),
-            Input::Listed {
-                state: Some(state), ..
-            } => (state, false),
-            Input::WriteDone {
-                outcome: WriteOutcome::Done(state),
-                ..
-            } => (state, false),
-            Input::Retime(timing) => {
-                // The first renewal under longer attempts is tried once only.
-                self.disturb(p);
-                self.processes[p].timing = *timing;
-                return None;
-            }
-            _ => return None,
-        };
-        let revision = state.revision.number();
-        let process = &mut self.processes[p];
-        process.remember(Some(state), by_watch, now);
-        let own = process.own_revision;
-        // A record that is its own again after it was lost does not go on with the same term.
-        if self.store.keeper_of(revision) == Some(p) && !self.store.lost_between(p, own, revision) {
-            process.own_revision = own.max(revision);
-            return None;
-        }
-        Some(revision)
-    }
-
-    pub fn check_still_leading(&mut self, p: usize, revision: u64) {
-        let process = &self.processes[p];
-        if revision > process.own_revision && process.machine.leads() {
-            let detail = format!("p{p} at r{}, shown r{revision}", process.own_revision);
-            self.found(Check::LedOn, detail);
-        }
-    }
-
-    pub fn check_begin(&mut self, p: usize, token: FencingToken) {
-        self.stats.begun(self.now, self.processes[p].able_since);
-        let edited = self.judge.edited_until().filter(|until| self.now < *until);
-        let claim = self.store.entry(token.revision().number());
-        let waited = claim.is_some_and(|entry| self.processes[p].claim_waited(entry.attempt));
-        if let (Some(until), true) = (edited, waited) {
-            let exempt = span(self.now, until);
-            self.judge.edited.push(exempt);
-        }
-        for index in 0..self.living.len() {
-            let q = self.living[index];
-            let other = &self.processes[q];
-            if q == p || (edited.is_some() && waited) {
-                continue;
-            }
-            if other.guarded(self.now) {
-                self.found(Check::TwoGuards, format!("p{q} and then p{p}"));
-            } else if other.work.running && !other.work.tainted {
-                self.found(Check::StopBudget, format!("work of p{q}, successor p{p}"));
-            }
-        }
-    }
-
-    pub fn check_end(&mut self, p: usize, reason: &EndReason) {
-        let process = &mut self.processes[p];
-        match reason {
-            EndReason::TrustExpired => {
-                let cut = process.draining.filter(|draining| !draining.disturbed);
-                if let (Some(draining), true) = (cut, process.work.running) {
-                    process.drain_cut = Some(process.clock.truth(draining.until));
-                }
-            }
-            EndReason::HeldBy(_)
-            | EndReason::Emptied
-            | EndReason::Deleted
-            | EndReason::Recreated
-            | EndReason::DuplicateIdentity => {
-                let own = process.own_revision;
-                if !self.store.lost_after(p, own) {
-                    let detail = format!("p{p} at r{own}: {reason:?}");
-                    self.found(Check::EndedByOldNews, detail);
-                }
-            }
-            EndReason::Resigned | EndReason::Unhealthy | EndReason::DrainOverrun => {}
-        }
-    }
-
-    /// A write of `p` was stored over `before`.
-    pub fn check_stored(&mut self, p: usize, write: &Write, before: Option<&Stored>) {
-        let keeper = before.and_then(|stored| stored.keeper);
-        let drains = keeper.filter(|q| {
-            let cut = self.processes[*q].drain_cut;
-            self.processes[*q].alive && cut.is_some_and(|until| self.now < until)
-        });
-        if let (Some(q), true) = (drains, write.purpose != Purpose::Renew) {
-            let detail = format!("p{q}, by a {:?} of p{p}", write.purpose);
-            self.found(Check::HolderChangedWhileDraining, detail);
-        }
-        match write.purpose {
-            Purpose::Release => {
-                if keeper != Some(p) {
-                    self.found(Check::WipedAnother, format!("p{p} over {keeper:?}"));
-                }
-                if self.processes[p].alive && self.processes[p].work.running {
-                    self.found(Check::ReleasedBeforeDrain, format!("p{p}"));
-                }
-            }
-            Purpose::Claim => {
-                let Some(q) = keeper.filter(|q| *q != p) else {
-                    return;
-                };
-                let (mine, former) = (&self.processes[p], &self.processes[q]);
-                let pods = [mine, former].map(|process| pod_uid(process.identity.as_str()));
-                let same_pod = mine.may_reclaim && pods[0] == pods[1];
-                let at_once = !mine.claim_waited(write.attempt);
-                if same_pod && former.alive && at_once {
-                    self.found(Check::ReclaimedBesideFormer, format!("p{p} from p{q}"));
-                }
-            }
-            Purpose::Renew => {}
-        }
-    }
-
-    pub fn notice(&mut self, p: usize, notice: &Notice) {
-        let name = match notice {
-            Notice::DuplicateIdentity => {
-                self.processes[p].duplicate_noticed = self.knobs.notices;
-                "duplicate identity noticed"
-            }
-            Notice::UnknownOutcome { .. } => "write with unknown outcome",
-            Notice::Conflict { .. } => "conflict",
-            Notice::NotReleased { .. } => "not released",
-            Notice::Adopted { .. } => "unknown write adopted",
-            Notice::PreferredHolder(_) => "other holder preferred",
-            Notice::RetryIn(_) => "retry",
-        };
-        self.stats.count(name);
-    }
-
-    /// E8: two processes of one identity: when one leads for long, the other has noticed.
-    pub fn check_duplicate_noticed(&mut self, p: usize) {
-        let Some(guard) = self.processes[p].guard else {
-            return;
-        };
-        // Long enough for a watch that was down to be back.
-        let enough = 2 * self.mix.lease_duration_max() + 20 * SEC;
-        let Some(long) = self.now.checked_sub(enough) else {
-            return;
-        };
-        for index in 0..self.living.len() {
-            let q = self.living[index];
-            let other = &self.processes[q];
-            let is_twin = q != p && other.identity == self.processes[p].identity;
-            let able = other.able_since.is_some_and(|since| since < long);
-            if is_twin && able && guard.from < long && !other.duplicate_noticed {
-                self.found(Check::DuplicateUnnoticed, format!("p{p} leads beside p{q}"));
-            }
-        }
-    }
-
-    pub fn count_request(&mut self, p: usize) {
-        self.stats.count("request");
-        // Two requests for each gap between attempts, in ten seconds.
-        let gap = self.mix.shortest(LeaseTiming::retry_gap);
-        let most = (10 * SEC / gap * 2 + 10) as usize;
-        let now = self.now;
-        let requests = &mut self.processes[p].requests;
-        requests.push_back(now);
-        if requests.len() > most {
-            let first = requests.pop_front().unwrap_or_default();
-            if now - first < 10 * SEC {
-                self.found(Check::BusyLoop, format!("p{p}: {most} requests in 10 s"));
-            }
-        }
-    }
-
-    pub fn count_wake(&mut self, p: usize) {
-        let now = self.now;
-        let wakes = &mut self.processes[p].wakes;
-        wakes.push_back(now);
-        if wakes.len() > 400 {
-            let first = wakes.pop_front().unwrap_or_default();
-            if now - first < 10 * SEC {
-                self.found(Check::BusyLoop, format!("p{p}: 400 timers in 10 s"));
-            }
         }
     }
 

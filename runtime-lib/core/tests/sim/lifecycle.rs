@@ -85,23 +85,15 @@ impl World {
     ) -> usize {
         let p = self.processes.len();
         let name = slot.map_or("extra", |slot| self.slots[slot].name.as_str());
-        let identity = match duplicate_of {
-            Some(other) => self.processes[other].identity.clone(),
-            None => {
-                // E8: without the proof that it is alone in its pod, a process is a stranger.
-                let alone = may_reclaim
-                    || !self
-                        .living
-                        .iter()
-                        .any(|p| self.processes[*p].pod_uid == uid);
-                let uid = if alone {
-                    uid.to_owned()
-                } else {
-                    format!("{uid}~")
-                };
-                let process = self.random.next() as u32;
-                Identity::of_pod(name, &uid, process).expect("a legal name")
-            }
+        let identity = if let Some(other) = duplicate_of {
+            self.processes[other].identity.clone()
+        } else {
+            // E8: without the proof that it is alone in its pod, a process is a stranger.
+            let mut others = self.living.iter();
+            let alone = may_reclaim || !others.any(|p| self.processes[*p].pod_uid == uid);
+            let stranger = if alone { "" } else { "~" };
+            let process = self.random.next() as u32;
+            Identity::of_pod(name, &format!("{uid}{stranger}"), process).expect("a legal name")
         };
         let timing = if self.mix.timings_mixed {
             self.random.pick(&self.mix.timings)
@@ -219,10 +211,10 @@ impl World {
 
     /// Refills the slot of `p` after its end, `empty` later.
     pub fn refill(&mut self, p: usize, empty: Nanos, same_pod: bool) {
-        if let Some(slot) = self.processes[p].slot {
-            if self.slots[slot].process == Some(p) {
-                self.slots[slot].refill = (empty.max(100 * MS), same_pod);
-            }
+        if let Some(slot) = self.processes[p].slot
+            && self.slots[slot].process == Some(p)
+        {
+            self.slots[slot].refill = (empty.max(100 * MS), same_pod);
         }
     }
 }

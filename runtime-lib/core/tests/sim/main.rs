@@ -21,6 +21,7 @@
     reason = "simulated time is far below the limits of its types"
 )]
 
+mod checks;
 mod client_go;
 mod clock;
 mod controls;
@@ -41,7 +42,35 @@ mod watching;
 mod work;
 mod world;
 
+use clock::SEC;
+use scenario::{Fault, Knobs, Mix};
 use swarm::Seeds;
+use world::World;
+
+/// One watch that dies without a sign costs a crash less than 5 s more than the lease.
+#[test]
+fn a_dead_watch_prolongs_a_takeover_by_seconds_only() {
+    let faults = [
+        Fault::CrashPod,
+        Fault::WatchHalfOpen,
+        Fault::WatchEnds,
+        Fault::WatchLags,
+    ];
+    let mix = Mix {
+        at_leader: 500,
+        ..Mix::focused(&faults, 120 * SEC)
+    };
+    let mut crashes = Vec::new();
+    for seed in 1..=10 {
+        let mut world = World::new(seed, mix.clone(), Knobs::ALL, swarm::LENGTH);
+        world.run_until(None);
+        assert!(world.judge.found.is_empty(), "{:?}", world.judge.found);
+        crashes.extend(world.stats.takeovers.remove("crash").unwrap_or_default());
+    }
+    assert!(crashes.len() > 100);
+    let longest = crashes.into_iter().max().unwrap_or_default();
+    assert!(longest < 20 * SEC, "{} s", histogram::seconds(longest));
+}
 
 /// Fewer seeds, as in a replay, need not show every kind of fault.
 const SEEDS_THAT_SHOW_ALL: u64 = 100;
@@ -100,13 +129,19 @@ fn takeovers_are_fast_and_never_overlap_beside_a_client_go_candidate() {
 #[test]
 fn one_seed_tells_the_same_story_twice() {
     for seed in [3, 77] {
-        let tell = || {
-            let mut world = swarm::world(seed).with_log();
+        let tell = |mut world: World| {
             world.run_until(None);
-            world.log.lines.unwrap_or_default()
+            (world.log.lines, world.log.hash)
         };
-        let (first, second) = (tell(), tell());
-        assert!(first.len() > 1000, "nothing happened in seed {seed}");
+        let (first, hash) = tell(swarm::world(seed).with_log());
+        let (second, _) = tell(swarm::world(seed).with_log());
+        let lines = first.as_ref().map_or(0, Vec::len);
+        assert!(lines > 1000, "nothing happened in seed {seed}");
         assert!(first == second, "seed {seed} told two stories");
+        let (_, silent) = tell(swarm::world(seed));
+        assert_eq!(
+            silent, hash,
+            "seed {seed} differs when it is not written down"
+        );
     }
 }

@@ -31,6 +31,7 @@ pub enum Body {
 
 /// What is wrong with the API server, and until when.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_field_names, reason = "each is the end of a bad time")]
 pub struct Api {
     pub down_until: Nanos,
     pub hangs_until: Nanos,
@@ -116,7 +117,7 @@ impl World {
             Link::Dropped => {}
             Link::Held => self.processes[p].held_out.push(call),
             Link::Refused => {
-                let failure = self.failure(&call, None);
+                let failure = Self::failure(&call, None);
                 self.send(self.now + MS, p, failure);
             }
             Link::Up | Link::OneWay => {
@@ -158,16 +159,16 @@ impl World {
         }
         let is_write = matches!(call.body, Body::Write(_));
         if now < api.down_until {
-            let failure = self.failure(&call, None);
+            let failure = Self::failure(&call, None);
             return self.respond(&call, failure, 0);
         }
         if now < api.forbids_until {
-            let failure = self.refusal(&call, None);
+            let failure = Self::refusal(&call, None);
             return self.respond(&call, failure, 0);
         }
         if now < api.throttles_until {
             let wish = Duration::from_secs(self.random.between(1, 4));
-            let failure = self.refusal(&call, Some(wish));
+            let failure = Self::refusal(&call, Some(wish));
             return self.respond(&call, failure, 0);
         }
         let storage_fails = if is_write {
@@ -180,7 +181,7 @@ impl World {
             if is_write && self.random.chance(150) {
                 let _ = self.serve(&call);
             }
-            let failure = self.failure(&call, None);
+            let failure = Self::failure(&call, None);
             return self.respond(&call, failure, 50 * MS);
         }
         let answer = self.serve(&call);
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    fn failure(&self, call: &Call, retry_after: Option<Duration>) -> Delivery {
+    fn failure(call: &Call, retry_after: Option<Duration>) -> Delivery {
         let answer = match call.body {
             Body::Write(_) => Answer::Write(WriteOutcome::Unknown),
             Body::Read => Answer::ReadFailed(retry_after),
@@ -223,7 +224,7 @@ impl World {
         }
     }
 
-    fn refusal(&self, call: &Call, retry_after: Option<Duration>) -> Delivery {
+    fn refusal(call: &Call, retry_after: Option<Duration>) -> Delivery {
         if matches!(call.body, Body::Write(_)) {
             let answer = Answer::Write(WriteOutcome::Refused { retry_after });
             return Delivery::Answer {
@@ -231,7 +232,7 @@ impl World {
                 answer,
             };
         }
-        self.failure(call, retry_after)
+        Self::failure(call, retry_after)
     }
 
     /// The server does what was asked.
@@ -273,7 +274,7 @@ impl World {
                 format!("{:?} of p{p}", write.purpose),
             );
         }
-        self.check_stored(p, write, before.as_ref());
+        self.check_stored(p, write, before.as_deref());
         self.publish(news);
         outcome.unwrap_or(WriteOutcome::Unknown)
     }

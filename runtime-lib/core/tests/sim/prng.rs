@@ -19,7 +19,7 @@ impl Prng {
 
     /// Uniform in `0..limit`; zero for a limit of zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
     /// Uniform in `low..high`.

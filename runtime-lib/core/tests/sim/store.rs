@@ -48,7 +48,7 @@ pub enum Edit {
 /// How a write went, with what the judge needs.
 pub enum Applied {
     Stored {
-        before: Option<Stored>,
+        before: Option<Box<Stored>>,
         /// The precondition did not hold (only with the precondition check switched off).
         mismatch: bool,
         news: News,
@@ -106,7 +106,7 @@ impl Store {
         if !holds && (is_create || !self.ignores_preconditions) {
             return Applied::Conflict;
         }
-        let before = self.current.clone();
+        let before = self.current.clone().map(Box::new);
         self.attempt = write.attempt;
         let keeper = write.record.holder.is_some().then_some(p);
         let news = self.put(write.record.clone(), true, keeper);
@@ -119,12 +119,11 @@ impl Store {
 
     fn put(&mut self, record: LeaseRecord, labelled: bool, keeper: Option<usize>) -> News {
         self.revision += 1;
-        let uid = match &self.current {
-            Some(stored) => stored.state.uid.clone(),
-            None => {
-                self.lives += 1;
-                LeaseUid::new(format!("life-{}", self.lives))
-            }
+        let uid = if let Some(stored) = &self.current {
+            stored.state.uid.clone()
+        } else {
+            self.lives += 1;
+            LeaseUid::new(format!("life-{}", self.lives))
         };
         let state = Versioned {
             uid,

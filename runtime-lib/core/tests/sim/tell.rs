@@ -1,5 +1,7 @@
 //! Inputs and effects in few words, for the story of a run.
 
+use std::fmt::Write as _;
+
 use leasehold_core::election::{Effect, Input, WriteOutcome};
 use leasehold_core::lease::{LeaseRecord, Versioned};
 
@@ -47,13 +49,13 @@ fn record(record: &LeaseRecord) -> String {
     let mut text = format!("{holder} term {} for {seconds} s", record.term);
     if let Some(stamp) = &record.attempt {
         let number = stamp.number % 100_000;
-        text += &format!(", attempt ..{number} of term {}", stamp.term);
+        let _ = write!(text, ", attempt ..{number} of term {}", stamp.term);
     }
     if let Some(stamp) = &record.released {
-        text += &format!(", released {stamp}");
+        let _ = write!(text, ", released {stamp}");
     }
     if let Some(name) = &record.preferred_holder {
-        text += &format!(", prefer {name}");
+        let _ = write!(text, ", prefer {name}");
     }
     text
 }

@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 use super::{Effect, Election, Notice, Role};
 
 /// Claims are spread over this long, so that candidates do not all write at once (E5).
-const CLAIM_SPREAD: Duration = Duration::from_millis(50);
+const CLAIM_SPREAD_MICROS: u64 = 50_000;
 
 impl Election {
     /// E2: the record carries the stamp of a claim whose outcome was unknown: it was stored.
@@ -49,7 +49,7 @@ impl Election {
                 why: Vacant::Released,
             };
         } else {
-            let micros = self.spread() % (1 + CLAIM_SPREAD.as_micros() as u64);
+            let micros = self.spread() % (1 + CLAIM_SPREAD_MICROS);
             vacancy.from = vacancy.from.after(Duration::from_micros(micros));
             if self.others_are_preferred(state) {
                 vacancy.from = vacancy.from.after(self.heartbeat());

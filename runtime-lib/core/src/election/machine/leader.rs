@@ -148,10 +148,7 @@ impl Election {
         match (self.verdict(leading, state), state) {
             (Verdict::Ours { attempt }, Some(state)) => self.confirm(state, attempt, now, out),
             (Verdict::Ended(reason), _) if self.config.rules.has(Rule::E6TwoTerms) => {
-                if self.config.rules.has(Rule::E6EndsAtOnce) {
-                    let release = !self.config.rules.has(Rule::E6ReleaseOwnRevision);
-                    self.end(reason, release, Instant::ZERO, out);
-                }
+                self.lose(reason, out);
             }
             // E6TwoTerms switched off: an empty holder is retaken within the same term.
             (Verdict::Ended(EndReason::Emptied), Some(state)) => {
@@ -161,6 +158,13 @@ impl Election {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn lose(&mut self, reason: EndReason, out: &mut Vec<Effect>) {
+        if self.config.rules.has(Rule::E6EndsAtOnce) {
+            let release = !self.config.rules.has(Rule::E6ReleaseOwnRevision);
+            self.end(reason, release, Instant::ZERO, out);
         }
     }
 
