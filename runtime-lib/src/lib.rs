@@ -1,1 +1,97 @@
-//! placeholder
+//! Make a workload behave as one cluster: exactly one leader, with a fencing token for every write.
+//!
+//! ```
+//! use leasehold::Cluster;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = Cluster::from_env().await?; // in memory on a laptop, Leases in a pod
+//! let service = cluster.service("orders").leader_elected();
+//! service
+//!     .run(|leadership| {
+//!         let cluster = cluster.clone();
+//!         async move {
+//!             // Only one process at a time is here. Every guarded write carries the token.
+//!             println!("leading term {} with token {}", leadership.term(), leadership.token());
+//!             cluster.shutdown();
+//!         }
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - `one-term-one-leader`: no two identities act under the same token of one cluster id.
+//! - `tokens-only-grow`: a later leadership has a larger [`FencingToken`].
+//! - `trust-ends-first`: a leader's guard is invalid before anyone else can take over, provided
+//!   that clocks differ in rate by at most 1 %.
+//! - `token-travels`: a store that compares tokens refuses a write decided under an older
+//!   leadership, also if the process was paused between its check and the write.
+//! - `release-after-drain`: leadership is given back only after the work has ended.
+//!
+//! A lease alone is not mutual exclusion: use the token. `docs/guarantees.md` says what is not
+//! promised.
+//!
+//! # Features
+//!
+//! All are off by default.
+//!
+//! | Feature | Adds |
+//! | --- | --- |
+//! | `kubernetes` | leases as `coordination.k8s.io` Leases |
+//! | `metrics` | `Cluster::metrics` |
+//! | `testing` | a store that fails on demand, a test clock, the conformance suite of stores |
+
+mod changes;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
+mod clock;
+mod cluster;
+mod config;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
+mod driver;
+mod elector;
+mod error;
+mod identity;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
+mod key;
+mod leadership;
+mod metrics;
+mod random;
+mod reclaim;
+mod service;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
+mod settings;
+mod signal;
+mod view;
+mod watchdog;
+
+pub use changes::{ChangeKind, LeadershipChange, LeadershipChanges};
+pub use cluster::{Cluster, ClusterBuilder};
+pub use error::{RunError, StartError};
+pub use leadership::{Fence, Leadership, Lost, LostReason, RaiseError};
+pub use leasehold_core::id::{FencingToken, Identity, Term};
+pub use leasehold_core::lease::{InvalidTiming, LeaseTiming};
+pub use service::{Scope, ServiceBuilder, ServiceHandle};
+pub use view::{ClusterView, ServiceStatus};
+
+/// Leases as other programs read them.
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes {
+    pub use crate::driver::kubernetes::{Malformed, leader_lease_name, read_lease};
+}
+
+/// For tests of drivers and of services.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    pub use crate::clock::Clock;
+    pub use crate::driver::memory::MemoryStore;
+    pub use crate::driver::{
+        Answer, Feed, LeaseStore, Marks, News, StoreError, WriteFailed, conformance, fault,
+    };
+    #[cfg(feature = "kubernetes")]
+    pub use crate::driver::kubernetes::KubernetesStore;
+    pub use crate::key::{InvalidKey, LeaseKey};
+    pub use crate::settings::Declared;
+}

@@ -1,0 +1,187 @@
+//! Leadership: the value that proves that we lead, and the future that may only run meanwhile.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use leasehold_core::election::EndReason;
+use leasehold_core::id::{FencingToken, Term};
+use leasehold_core::time::{Duration, Instant};
+
+mod guarded;
+mod term;
+
+pub(crate) use guarded::Guarded;
+pub(crate) use term::{Begun, TermState};
+
+/// Proof of leadership, handed to the work of a term. Cheap to clone and to check.
+///
+/// It ends for good: once [`check`](Self::check) has failed, it never succeeds again, and a
+/// leadership that is regained is another value with another token.
+#[derive(Clone)]
+pub struct Leadership {
+    state: Arc<TermState>,
+}
+
+impl Leadership {
+    pub(crate) fn new(state: Arc<TermState>) -> Self {
+        Self { state }
+    }
+
+    /// The fencing token: send it with every guarded write (`token-travels`).
+    pub fn token(&self) -> FencingToken {
+        self.state.token
+    }
+
+    /// The number of this leadership, for people.
+    pub fn term(&self) -> Term {
+        self.state.term
+    }
+
+    /// The token, if this leadership may still act. Compares the boot-time clock, so it fails at
+    /// once after a pause or a suspend (E9), whatever the election has noticed by then.
+    pub fn check(&self) -> Result<FencingToken, Lost> {
+        self.state.check().map(|_| self.state.token)
+    }
+
+    /// For how long this leadership may act if no renewal succeeds; zero once it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.state.check().map_or(Duration::ZERO, |until| until.since(self.state.clock.now()))
+    }
+
+    /// Returns when this leadership is lost. The work's future is dropped at that moment anyway;
+    /// this is for tasks that it has started.
+    pub async fn lost(&self) -> Lost {
+        self.state.lost().await
+    }
+
+    /// Returns when the work should finish: a shutdown or a step-down has begun. Leadership and
+    /// renewals go on until the work returns or the drain timeout is over (E10).
+    pub async fn draining(&self) {
+        self.state.draining().await;
+    }
+
+    /// Says that the work makes progress, for a service with a
+    /// [`progress_timeout`](crate::ServiceBuilder::progress_timeout).
+    pub fn progress(&self) {
+        self.state.note_progress();
+    }
+
+    /// Raises the fence of a guarded store to this token. Call it before the first read of a term:
+    /// a store refuses a lower token only after it was shown a higher one (H9).
+    pub async fn raise<F: Fence>(&self, store: &F) -> Result<FencingToken, RaiseError<F::Error>> {
+        let token = self.check().map_err(RaiseError::Lost)?;
+        store.raise(token).await.map_err(RaiseError::Store)?;
+        Ok(token)
+    }
+
+    pub(crate) fn state(&self) -> &Arc<TermState> {
+        &self.state
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership")
+            .field("term", &self.term())
+            .field("token", &self.token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A store that refuses tokens lower than the highest it was shown.
+pub trait Fence {
+    /// Why it could not be raised.
+    type Error;
+
+    /// Shows `token` to the store; from now on it refuses lower ones.
+    fn raise(&self, token: FencingToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// Why a fence was not raised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RaiseError<E> {
+    /// The leadership is over.
+    #[error(transparent)]
+    Lost(Lost),
+    /// The store refused or could not be reached.
+    #[error("the guarded store did not take the token")]
+    Store(#[source] E),
+}
+
+/// A leadership that is over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("leadership of term {term} is lost: {reason}")]
+#[non_exhaustive]
+pub struct Lost {
+    /// The term that ended.
+    pub term: Term,
+    /// Why.
+    pub reason: LostReason,
+}
+
+/// Why a leadership is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The work ended, and the lease was given back.
+    Resigned,
+    /// No renewal succeeded in time, or the process was paused.
+    TrustExpired,
+    /// Somebody else holds the lease.
+    HeldBy(String),
+    /// Somebody emptied the holder.
+    Emptied,
+    /// The lease was deleted.
+    Deleted,
+    /// The lease was deleted and made anew.
+    Recreated,
+    /// Another process uses the same identity, or somebody changed the term.
+    DuplicateIdentity,
+    /// The veto or the watchdog said so.
+    Unhealthy,
+    /// The drain took longer than its timeout; the lease runs out instead of being released.
+    DrainOverrun,
+    /// The election itself has ended (its task was dropped).
+    Abandoned,
+}
+
+impl From<EndReason> for LostReason {
+    fn from(reason: EndReason) -> Self {
+        match reason {
+            EndReason::Resigned => Self::Resigned,
+            EndReason::TrustExpired => Self::TrustExpired,
+            EndReason::HeldBy(holder) => Self::HeldBy(holder),
+            EndReason::Emptied => Self::Emptied,
+            EndReason::Deleted => Self::Deleted,
+            EndReason::Recreated => Self::Recreated,
+            EndReason::DuplicateIdentity => Self::DuplicateIdentity,
+            EndReason::Unhealthy => Self::Unhealthy,
+            EndReason::DrainOverrun => Self::DrainOverrun,
+        }
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resigned => f.write_str("the work ended"),
+            Self::TrustExpired => f.write_str("no renewal succeeded in time"),
+            Self::HeldBy(holder) => {
+                write!(f, "held by {}", holder.chars().take(200).collect::<String>())
+            }
+            Self::Emptied => f.write_str("somebody emptied the holder"),
+            Self::Deleted => f.write_str("the lease was deleted"),
+            Self::Recreated => f.write_str("the lease was deleted and made anew"),
+            Self::DuplicateIdentity => f.write_str("somebody wrote under our identity"),
+            Self::Unhealthy => f.write_str("the work was found unhealthy"),
+            Self::DrainOverrun => f.write_str("the drain took longer than its timeout"),
+            Self::Abandoned => f.write_str("the election has ended"),
+        }
+    }
+}
+
+/// The end of trust of a leadership that is never elected ([`Scope::Node`](crate::Scope::Node)).
+pub(crate) const FOREVER: Instant = Instant::MAX;

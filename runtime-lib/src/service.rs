@@ -1,0 +1,384 @@
+//! A service: work that runs on every node, or on the one that leads.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use leasehold_core::id::{FencingToken, Revision, Term};
+use leasehold_core::lease::LeaseTiming;
+use leasehold_core::time::Duration;
+use tokio::sync::mpsc;
+
+use crate::changes::{Hub, LeadershipChanges};
+use crate::cluster::{Cluster, Registration};
+use crate::elector::{Command, Elector, Ends, Setup};
+use crate::error::{RunError, StartError};
+use crate::key::LeaseKey;
+use crate::leadership::{Begun, FOREVER, Guarded, Leadership, LostReason};
+use crate::settings::Sources;
+use crate::view::{Board, ServiceStatus};
+use crate::watchdog::{Veto, Watchdog};
+
+/// Where the work of a service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Scope {
+    /// On every node, each for itself; nothing is elected.
+    #[default]
+    Node,
+    /// On the nodes that the strategy names.
+    Cluster,
+}
+
+/// Describes a service before it starts.
+#[must_use = "a service does nothing until it is run or spawned"]
+pub struct ServiceBuilder {
+    cluster: Cluster,
+    name: String,
+    cluster_id: Option<String>,
+    scope: Option<Scope>,
+    leader_elected: bool,
+    timing: Option<LeaseTiming>,
+    drain_timeout: Option<Duration>,
+    veto: Option<Veto>,
+    progress_timeout: Option<Duration>,
+}
+
+impl ServiceBuilder {
+    pub(crate) fn new(cluster: Cluster, name: String) -> Self {
+        Self {
+            cluster,
+            name,
+            cluster_id: None,
+            scope: None,
+            leader_elected: false,
+            timing: None,
+            drain_timeout: None,
+            veto: None,
+            progress_timeout: None,
+        }
+    }
+
+    /// The leadership this service contends for; default: `LEASEHOLD_CLUSTER_ID`, else the
+    /// service's name. Differently named services with one id share one leader.
+    pub fn cluster_id(mut self, id: impl Into<String>) -> Self {
+        self.cluster_id = Some(id.into());
+        self
+    }
+
+    /// Where the work runs; default: [`Scope::Node`], or [`Scope::Cluster`] under
+    /// `LEASEHOLD_CLUSTER=true`.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// Cluster scope, and the work runs on one elected node.
+    pub fn leader_elected(mut self) -> Self {
+        self.leader_elected = true;
+        self
+    }
+
+    /// Fixes the election's timing. Otherwise the declared settings, then the environment decide.
+    pub fn timing(mut self, timing: LeaseTiming) -> Self {
+        self.timing = Some(timing);
+        self
+    }
+
+    /// Fixes how long the work may take to end after [`Leadership::draining`]; default: the
+    /// declared settings, then `LEASEHOLD_DRAIN_TIMEOUT`, then 25 s.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = Some(timeout);
+        self
+    }
+
+    /// A veto: while it returns false, this process neither leads nor campaigns. It is asked four
+    /// times a heartbeat and must not block.
+    pub fn healthy(mut self, is_healthy: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.veto = Some(Box::new(is_healthy));
+        self
+    }
+
+    /// The work promises to call [`Leadership::progress`] at least this often; a leader that does
+    /// not steps down. This finds work that waits for ever; work that blocks its thread for
+    /// longer than the stop budget is found without it.
+    pub fn progress_timeout(mut self, timeout: Duration) -> Self {
+        self.progress_timeout = Some(timeout);
+        self
+    }
+
+    /// Runs the service until the cluster shuts down. `work` is called at the beginning of every
+    /// term; its future is dropped when the term is lost. Work that returns gives the term back;
+    /// after a while this process campaigns again.
+    pub async fn run<W, F>(self, work: W) -> Result<(), RunError>
+    where
+        W: FnMut(Leadership) -> F + Send,
+        F: Future<Output = ()> + Send,
+    {
+        self.start()?.drive(work).await
+    }
+
+    /// The same in a task of its own.
+    pub fn spawn<W, F>(self, work: W) -> Result<ServiceHandle, StartError>
+    where
+        W: FnMut(Leadership) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let started = self.start()?;
+        let (hub, board) = (Arc::clone(&started.hub), Arc::clone(&started.board));
+        let commands = started.commands.clone();
+        let task = tokio::spawn(started.drive(work));
+        Ok(ServiceHandle { hub, board, commands, task: Some(task) })
+    }
+
+    /// Checks everything and starts the election, if there is one.
+    fn start(self) -> Result<Started, StartError> {
+        let key = self.check()?;
+        let clock = self.cluster.clock().clone();
+        let shown = key.as_ref().map_or(self.name.as_str(), LeaseKey::as_str);
+        let board = Board::new(&self.name, shown, clock);
+        let registration = self.cluster.register(&self.name, key.clone(), Arc::clone(&board))?;
+        let hub = Hub::new();
+        let (commands, kind) = if let Some(key) = key {
+            let ends = self.elect(key, &hub, &board, registration)?;
+            (ends.commands.clone(), Kind::Elected(ends))
+        } else {
+            let (commands, queue) = mpsc::unbounded_channel();
+            let drain_timeout = self.sources().drain_timeout();
+            let local = Local {
+                cluster: self.cluster.clone(),
+                queue,
+                drain_timeout,
+                _registration: registration,
+            };
+            (commands, Kind::Local(local))
+        };
+        Ok(Started { hub, board, commands, kind })
+    }
+
+    fn is_elected(&self) -> bool {
+        let by_default = self.cluster.environment().clustered && self.scope.is_none();
+        self.leader_elected || by_default || self.scope == Some(Scope::Cluster)
+    }
+
+    /// Every problem of this service at once; the key, if anything is elected.
+    fn check(&self) -> Result<Option<LeaseKey>, StartError> {
+        let environment = self.cluster.environment();
+        let mut problems = Vec::new();
+        match (self.scope, self.leader_elected) {
+            (Some(Scope::Cluster), false) => problems.push(format!(
+                "service {:?}: scope cluster needs a strategy: call leader_elected()",
+                self.name
+            )),
+            (Some(Scope::Node), true) => problems.push(format!(
+                "service {:?}: scope node and leader_elected() contradict each other: remove one",
+                self.name
+            )),
+            _ => {}
+        }
+        if !self.is_elected() {
+            return StartError::unless_empty(problems).map(|()| None);
+        }
+        let text = self.cluster_id.clone();
+        let text = text.or_else(|| environment.cluster_id.as_ref().map(ToString::to_string));
+        let key = LeaseKey::new(text.unwrap_or_else(|| self.name.clone()))
+            .map_err(|error| {
+                problems.push(format!(
+                    "cluster id of service {:?}: {error}; call cluster_id() or set \
+                     LEASEHOLD_CLUSTER_ID",
+                    self.name
+                ));
+            })
+            .ok();
+        problems.extend(self.cluster.problems_with_store());
+        StartError::unless_empty(problems).map(|()| key)
+    }
+
+    fn sources(&self) -> Sources {
+        let environment = self.cluster.environment();
+        Sources {
+            code_timing: self.timing,
+            env_timing: environment.timing,
+            code_drain: self.drain_timeout,
+            env_drain: environment.drain_timeout,
+            declared: None,
+        }
+    }
+
+    fn elect(
+        self,
+        key: LeaseKey,
+        hub: &Arc<Hub>,
+        board: &Arc<Board>,
+        registration: Registration,
+    ) -> Result<Ends, StartError> {
+        let identity = self.cluster.identity().clone();
+        let setup = Setup {
+            sources: self.sources(),
+            may_reclaim: crate::reclaim::may_reclaim(&identity, &key),
+            token_era: self.cluster.token_era(),
+            store: self.cluster.store()?,
+            clock: self.cluster.clock().clone(),
+            watchdog: Watchdog::new(self.veto, self.progress_timeout),
+            service: self.name,
+            key,
+            identity,
+            hub: Arc::clone(hub),
+            board: Arc::clone(board),
+            registration,
+        };
+        Ok(Elector::start(setup, self.cluster.shutdown_asked()))
+    }
+}
+
+/// A service that has been started and waits for somebody to do its work.
+struct Started {
+    hub: Arc<Hub>,
+    board: Arc<Board>,
+    commands: mpsc::UnboundedSender<Command>,
+    kind: Kind,
+}
+
+enum Kind {
+    Elected(Ends),
+    Local(Local),
+}
+
+struct Local {
+    cluster: Cluster,
+    queue: mpsc::UnboundedReceiver<Command>,
+    drain_timeout: Duration,
+    _registration: Registration,
+}
+
+impl Started {
+    async fn drive<W, F>(self, work: W) -> Result<(), RunError>
+    where
+        W: FnMut(Leadership) -> F + Send,
+        F: Future<Output = ()> + Send,
+    {
+        match self.kind {
+            Kind::Elected(ends) => drive_terms(ends, work, &self.board).await,
+            Kind::Local(local) => local.drive(work, &self.hub).await,
+        }
+    }
+}
+
+/// If the service's future is dropped, nobody is left to do the work: the election must end.
+struct AbandonOnDrop(Option<mpsc::UnboundedSender<Command>>);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        if let Some(commands) = self.0.take() {
+            let _ = commands.send(Command::Abandon);
+        }
+    }
+}
+
+/// Does the work of each term, as the elector begins it.
+async fn drive_terms<W, F>(mut ends: Ends, mut work: W, board: &Board) -> Result<(), RunError>
+where
+    W: FnMut(Leadership) -> F + Send,
+    F: Future<Output = ()> + Send,
+{
+    let mut abandon = AbandonOnDrop(Some(ends.commands.clone()));
+    while let Some(leadership) = ends.terms.recv().await {
+        // E9: also the first call belongs to the work.
+        if leadership.check().is_ok() {
+            Guarded::new(work(leadership.clone()), leadership).await;
+        }
+        // A closed queue means that the elector has ended; then the terms end as well.
+        let _ = ends.commands.send(Command::WorkEnded);
+    }
+    abandon.0 = None;
+    match ends.task.await {
+        Ok(()) if board.overran() => Err(RunError::DrainOverrun),
+        Ok(()) => Ok(()),
+        Err(_) => Err(RunError::ElectionEnded),
+    }
+}
+
+impl Local {
+    /// The work runs at once; its leadership means nothing beyond this node.
+    async fn drive<W, F>(mut self, mut work: W, hub: &Hub) -> Result<(), RunError>
+    where
+        W: FnMut(Leadership) -> F + Send,
+        F: Future<Output = ()> + Send,
+    {
+        let revision = Revision::new(1).map_err(|error| StartError::new(error.to_string()))?;
+        let token = FencingToken::new(self.cluster.token_era(), revision);
+        let clock = self.cluster.clock().clone();
+        let begun = Begun::new(clock.clone(), Term::new(1), token, FOREVER);
+        let leadership = begun.leadership();
+        let mut working = std::pin::pin!(Guarded::new(work(leadership.clone()), leadership));
+        let mut shutdown = self.cluster.shutdown_asked();
+        tokio::select! {
+            () = &mut working => { hub.close(); return Ok(()) }
+            _ = shutdown.wait_for(|asked| *asked) => {}
+            _ = self.queue.recv() => {}
+        }
+        begun.ask_to_drain();
+        let outcome = tokio::select! {
+            () = &mut working => Ok(()),
+            () = clock.sleep(self.drain_timeout) => Err(RunError::DrainOverrun),
+        };
+        begun.end(LostReason::Resigned);
+        hub.close();
+        outcome
+    }
+}
+
+/// A service that runs in a task of its own. Dropping the handle shuts the service down.
+#[must_use = "dropping the handle shuts the service down"]
+pub struct ServiceHandle {
+    hub: Arc<Hub>,
+    board: Arc<Board>,
+    commands: mpsc::UnboundedSender<Command>,
+    task: Option<tokio::task::JoinHandle<Result<(), RunError>>>,
+}
+
+impl ServiceHandle {
+    /// The leadership changes of this service's cluster id, own and of others, in order.
+    pub fn changes(&self) -> LeadershipChanges {
+        self.hub.subscribe()
+    }
+
+    /// Drains, releases, and lets others lead for one lease duration.
+    pub fn step_down(&self) {
+        let _ = self.commands.send(Command::StepDown);
+    }
+
+    /// Begins to shut this service down: drain, then release.
+    pub fn shutdown(&self) {
+        let _ = self.commands.send(Command::Shutdown);
+    }
+
+    /// Waits until the service has ended, after a shutdown of it or of its cluster.
+    pub async fn finished(mut self) -> Result<(), RunError> {
+        let Some(task) = self.task.take() else { return Ok(()) };
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => {
+                Err(RunError::WorkPanicked(panic_text(error.into_panic().as_ref())))
+            }
+            Err(_) => Err(RunError::ElectionEnded),
+        }
+    }
+
+    /// What the service believes and waits for.
+    pub fn status(&self) -> ServiceStatus {
+        self.board.status()
+    }
+}
+
+impl Drop for ServiceHandle {
+    fn drop(&mut self) {
+        if self.task.is_some() {
+            self.shutdown();
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}

@@ -1,0 +1,204 @@
+//! What everyone believes and waits for: status of a service, debug view of a cluster.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_core::election::{View, Waiting};
+use leasehold_core::lease::LeaseTiming;
+use leasehold_core::time::Instant;
+use serde::Serialize;
+
+use crate::clock::Clock;
+use crate::driver::Marks;
+
+/// The beliefs of one process, for a debug page.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ClusterView {
+    /// This process, as in the holder of a lease.
+    pub identity: String,
+    /// The lease store.
+    pub driver: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// One entry for each service that was started.
+    pub services: Vec<ServiceStatus>,
+}
+
+/// What one service believes and waits for.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ServiceStatus {
+    /// The service's name.
+    pub service: String,
+    /// Its cluster id.
+    pub cluster_id: String,
+    /// What this process is: `node`, `candidate`, `leader`, `draining`, `ending` or `stopped`.
+    pub role: &'static str,
+    /// The holder in the newest record seen.
+    pub holder: Option<String>,
+    /// The highest term seen.
+    pub term: u32,
+    /// The own fencing token, while leading.
+    pub token: Option<String>,
+    /// For how many seconds the own leadership may act if no renewal succeeds.
+    pub trusted_for_s: Option<f64>,
+    /// What it waits for.
+    pub waits_for: String,
+    /// In how many seconds the wait ends, if that is known.
+    pub until_s: Option<f64>,
+    /// Failed requests in a row.
+    pub failures: u32,
+    /// The last error of the lease store, until it serves again.
+    pub last_error: Option<String>,
+    /// The generation of the declared settings in force.
+    pub settings_generation: Option<i64>,
+    /// Why the declared settings are ignored.
+    pub settings_problem: Option<String>,
+    /// The values fixed in code, in the format of the settings.
+    pub fixed: Option<String>,
+    /// Lease duration in force, in seconds.
+    pub lease_duration_s: f64,
+}
+
+/// Where an elector writes what it believes, and anybody reads it.
+pub(crate) struct Board {
+    service: String,
+    cluster_id: String,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    belief: Option<Belief>,
+    last_error: Option<String>,
+    watch_error: Option<String>,
+    settings_problem: Option<String>,
+    overrun: bool,
+}
+
+struct Belief {
+    view: View,
+    marks: Marks,
+    timing: LeaseTiming,
+}
+
+impl Board {
+    pub(crate) fn new(service: &str, cluster_id: &str, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            service: service.to_owned(),
+            cluster_id: cluster_id.to_owned(),
+            clock,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn show(&self, view: View, marks: Marks, timing: LeaseTiming) {
+        self.state().belief = Some(Belief { view, marks, timing });
+    }
+
+    /// Returns true if this is another error than the last one.
+    pub(crate) fn note_error(&self, error: &str) -> bool {
+        let mut state = self.state();
+        let is_new = state.last_error.as_deref() != Some(error);
+        state.last_error = Some(error.to_owned());
+        is_new
+    }
+
+    pub(crate) fn note_success(&self) {
+        self.state().last_error = None;
+    }
+
+    /// The watch is down because of this; `None`: it is up.
+    pub(crate) fn note_watch(&self, error: Option<String>) {
+        self.state().watch_error = error;
+    }
+
+    /// Returns true if this is another problem than the last one.
+    pub(crate) fn note_settings_problem(&self, problem: Option<&str>) -> bool {
+        let mut state = self.state();
+        let is_new = state.settings_problem.as_deref() != problem;
+        state.settings_problem = problem.map(str::to_owned);
+        is_new
+    }
+
+    pub(crate) fn note_overrun(&self) {
+        self.state().overrun = true;
+    }
+
+    /// A drain took longer than its timeout.
+    pub(crate) fn overran(&self) -> bool {
+        self.state().overrun
+    }
+
+    pub(crate) fn status(&self) -> ServiceStatus {
+        let state = self.state();
+        let now = self.clock.now();
+        let mut status = ServiceStatus {
+            service: self.service.clone(),
+            cluster_id: self.cluster_id.clone(),
+            role: "node",
+            holder: None,
+            term: 0,
+            token: None,
+            trusted_for_s: None,
+            waits_for: "nothing: every node does this work".to_owned(),
+            until_s: None,
+            failures: 0,
+            last_error: state.last_error.clone().or_else(|| state.watch_error.clone()),
+            settings_generation: None,
+            settings_problem: state.settings_problem.clone(),
+            fixed: None,
+            lease_duration_s: LeaseTiming::DEFAULT.lease_duration().as_secs_f64(),
+        };
+        let Some(belief) = &state.belief else { return status };
+        let (waits_for, until) = describe(&belief.view);
+        status.role = role(&belief.view);
+        status.holder.clone_from(&belief.view.holder);
+        status.term = belief.view.term.number();
+        status.waits_for = waits_for;
+        status.until_s = until.map(|until| until.since(now).as_secs_f64());
+        status.failures = belief.view.failures;
+        status.settings_generation = belief.marks.settings_generation;
+        status.fixed.clone_from(&belief.marks.fixed);
+        status.lease_duration_s = belief.timing.lease_duration().as_secs_f64();
+        if let Some((token, trusted_until)) = belief.view.leading {
+            status.token = Some(token.to_string());
+            status.trusted_for_s = Some(trusted_until.since(now).as_secs_f64());
+        }
+        status
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) fn role(view: &View) -> &'static str {
+    match (view.waiting, view.leading) {
+        (Waiting::Nothing, _) => "stopped",
+        (Waiting::Drain { .. }, _) => "draining",
+        (Waiting::WorkToEnd, _) => "ending",
+        (_, Some(_)) => "leader",
+        (_, None) => "candidate",
+    }
+}
+
+/// Whoever waits says for what, and until when.
+pub(crate) fn describe(view: &View) -> (String, Option<Instant>) {
+    let known = |text: &str| text.to_owned();
+    match view.waiting {
+        Waiting::News => (known("the first news from the lease store"), None),
+        Waiting::Vacancy(vacancy) => {
+            let holder: String = view.holder.as_deref().unwrap_or("nobody").chars().take(200).collect();
+            (format!("the lease to be vacant (held by {holder}; {})", vacancy.why), Some(vacancy.from))
+        }
+        Waiting::Answer => (known("an answer from the lease store"), None),
+        Waiting::Retry(at) => (known("the next attempt after a failure"), Some(at)),
+        Waiting::Health => (known("the work to be healthy again"), None),
+        Waiting::Heartbeat(at) => (known("the next renewal"), Some(at)),
+        Waiting::Drain { until } => (known("the work to end (draining)"), Some(until)),
+        Waiting::WorkToEnd => (known("the work of a lost term to end"), None),
+        Waiting::Nothing => (known("nothing: it is shut down"), None),
+    }
+}
