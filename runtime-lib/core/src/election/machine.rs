@@ -49,6 +49,8 @@ pub struct Election {
     retry_at: Instant,
     /// Failed requests in a row.
     failures: u32,
+    /// Conflicts since the last own write was stored: the second one in a row waits.
+    conflicts: u32,
     /// Claims whose outcome is unknown (E2).
     unresolved: Vec<Sent>,
     next_attempt: u64,
@@ -130,6 +132,7 @@ impl Election {
             doubted_at: Instant::ZERO,
             retry_at: Instant::ZERO,
             failures: 0,
+            conflicts: 0,
             unresolved: Vec::new(),
             next_attempt: first_attempt,
             acked_at: None,
@@ -347,3 +350,6 @@ impl Election {
         self.config.timing.heartbeat()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,11 @@
 use leasehold_core::election::{EndReason, Input, Notice, Purpose, Write, WriteOutcome};
 use leasehold_core::id::{FencingToken, pod_uid};
 use leasehold_core::lease::{LeaseTiming, Versioned};
+use leasehold_core::time::Duration;
 
 use crate::clock::SEC;
 use crate::judge::{Check, span};
+use crate::node::Delivery;
 use crate::store::Stored;
 use crate::world::World;
 
@@ -19,7 +21,6 @@ impl World {
     /// Remembers what an input shows; returns the revision if it can end a term.
     pub fn shown_by(&mut self, p: usize, input: &Input) -> Option<u64> {
         let now = self.now;
-        let by_watch = matches!(input, Input::Watched(_));
         let state: &Versioned = match input {
             Input::Watched(state)
             | Input::Read(Some(state))
@@ -40,10 +41,9 @@ impl World {
         };
         let revision = state.revision.number();
         let process = &mut self.processes[p];
-        process.remember(Some(state), by_watch, now);
+        process.remember(state, now);
         let own = process.own_revision;
-        // A record that is its own again after it was lost does not go on with the same term.
-        if self.store.keeper_of(revision) == Some(p) && !self.store.lost_between(p, own, revision) {
+        if self.store.goes_on(p, own, revision) {
             process.own_revision = own.max(revision);
             return None;
         }
@@ -118,7 +118,11 @@ impl World {
         }
         match write.purpose {
             Purpose::Release => {
-                if keeper != Some(p) {
+                if keeper != Some(p) && self.processes[p].is_client_go() {
+                    // It looks at nobody's name: for us that is an edit from outside.
+                    self.stats.count("released by a peer that did not hold it");
+                    self.judge.edit(self.now, true);
+                } else if keeper != Some(p) {
                     self.found(Check::WipedAnother, format!("p{p} over {keeper:?}"));
                 }
                 if self.processes[p].alive && self.processes[p].work.running {
@@ -151,7 +155,12 @@ impl World {
             Notice::Conflict { .. } => "conflict",
             Notice::NotReleased { .. } => "not released",
             Notice::Adopted { .. } => "unknown write adopted",
-            Notice::PreferredHolder(_) => "other holder preferred",
+            Notice::PreferredHolder(_) => {
+                let drain = Duration::from_secs(5);
+                let at = self.now + SEC;
+                self.send(at, p, Delivery::Input(Input::StepDown { drain }));
+                "other holder preferred"
+            }
             Notice::RetryIn(_) => "retry",
         };
         self.stats.count(name);

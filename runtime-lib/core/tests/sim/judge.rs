@@ -73,7 +73,8 @@ pub struct Judge {
     pub tenures: Vec<Tenure>,
     writes: Vec<GuardedWrite>,
     pub edited: Vec<Span>,
-    last_edit: Option<Nanos>,
+    /// Edits that put a term in question.
+    edits: Vec<Nanos>,
     /// Times at which the record changed: each restarts every wait.
     pub changes: Vec<Nanos>,
     /// When some process could lead: from, until.
@@ -111,12 +112,12 @@ impl Judge {
     pub fn edit(&mut self, at: Nanos, forges: bool) {
         self.changes.push(at);
         if forges {
-            self.last_edit = Some(at);
+            self.edits.push(at);
         }
     }
 
     pub fn edited_until(&self) -> Option<Nanos> {
-        self.last_edit.map(|at| at + self.trusted_max)
+        self.edits.last().map(|at| at + self.trusted_max)
     }
 
     /// The longest part of a vacancy in which one process could lead and the record stood still.
@@ -186,7 +187,7 @@ pub fn span(from: Nanos, until: Nanos) -> Span {
 
 impl World {
     pub fn found(&mut self, check: Check, detail: String) {
-        if self.mix.kind == Kind::ClientGo {
+        if self.mix.kind != Kind::Ours {
             return;
         }
         self.say(9, check as u64, || format!("VIOLATION {check}: {detail}"));
@@ -227,6 +228,42 @@ impl World {
             from: Instant::from_nanos(guard.from),
             until: Instant::from_nanos(guard.until.min(self.now)),
         });
+    }
+
+    /// Terms in the order in which they began, as process and tenure.
+    fn terms(&self) -> Vec<(usize, &Tenure)> {
+        let number = |tenure: &Tenure| tenure.identity[1..].parse().unwrap_or(usize::MAX);
+        let tenures = self.judge.tenures.iter();
+        let mut terms: Vec<_> = tenures.map(|tenure| (number(tenure), tenure)).collect();
+        terms.sort_by_key(|(_, tenure)| tenure.from);
+        terms
+    }
+
+    /// Who led after whom.
+    pub fn handovers(&self) -> Vec<(usize, usize)> {
+        let terms = self.terms();
+        terms
+            .windows(2)
+            .map(|pair| (pair[0].0, pair[1].0))
+            .collect()
+    }
+
+    /// Who still led when somebody else began, though nobody had edited the record before.
+    pub fn outlasting(&self) -> Vec<usize> {
+        let terms = self.terms();
+        let edited = |at: Instant| {
+            let at = at.as_nanos();
+            let mut edits = self.judge.edits.iter();
+            edits.any(|edit| (*edit..*edit + self.judge.trusted_max).contains(&at))
+        };
+        let mut found = Vec::new();
+        for (index, (p, tenure)) in terms.iter().enumerate() {
+            let mut later = terms[index + 1..].iter();
+            if later.any(|(_, other)| other.from < tenure.until && !edited(other.from)) {
+                found.push(*p);
+            }
+        }
+        found
     }
 
     /// The end of the run: everything is closed and judged.

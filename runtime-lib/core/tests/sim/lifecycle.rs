@@ -101,8 +101,13 @@ impl World {
             self.mix.timings[0]
         };
         let first_attempt = self.random.next() >> 1;
-        let machine = match self.mix.kind {
-            Kind::Ours => Machine::Ours(Box::new(Election::new(Config {
+        let kind = match (self.mix.kind, slot) {
+            (Kind::Mixed, Some(slot)) if slot % 2 == 1 => Kind::ClientGo,
+            (Kind::Mixed, _) => Kind::Ours,
+            (kind, _) => kind,
+        };
+        let machine = match kind {
+            Kind::Ours | Kind::Mixed => Machine::Ours(Box::new(Election::new(Config {
                 identity: identity.clone(),
                 token_era: 0,
                 timing,
@@ -156,7 +161,7 @@ impl World {
         });
         self.living.push(p);
         self.review(p);
-        if self.mix.kind == Kind::Ours {
+        if kind == Kind::Ours {
             self.connect(p);
         }
         self.feed(p, Input::Timer);

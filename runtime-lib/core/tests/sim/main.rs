@@ -43,7 +43,7 @@ mod work;
 mod world;
 
 use clock::SEC;
-use scenario::{Fault, Knobs, Mix};
+use scenario::{Fault, Kind, Knobs, Mix};
 use swarm::Seeds;
 use world::World;
 
@@ -70,6 +70,51 @@ fn a_dead_watch_prolongs_a_takeover_by_seconds_only() {
     assert!(crashes.len() > 100);
     let longest = crashes.into_iter().max().unwrap_or_default();
     assert!(longest < 20 * SEC, "{} s", histogram::seconds(longest));
+}
+
+/// An application on its way from client-go to us, handed over in both directions. client-go leads
+/// on beside us after a pause, and wipes our record by a late release; ours never leads beside it
+/// by a fault of its own.
+#[test]
+fn beside_client_go_peers_only_the_peers_outlast_their_lease() {
+    let faults = [
+        Fault::Rollout,
+        Fault::CrashPod,
+        Fault::Pause,
+        Fault::LinkDropped,
+    ];
+    let mix = Mix {
+        kind: Kind::Mixed,
+        pods: 4,
+        by_name: true,
+        ..Mix::focused(&faults, 120 * SEC)
+    };
+    let (mut to_us, mut to_them, mut theirs, mut ours, mut wiped) = (0, 0, 0, 0, 0);
+    for seed in 1..=10 {
+        let mut world = World::new(seed, mix.clone(), Knobs::ALL, swarm::LENGTH);
+        world.run_until(None);
+        for (former, later) in world.handovers() {
+            match [former, later].map(|p| world.processes[p].is_client_go()) {
+                [true, false] => to_us += 1,
+                [false, true] => to_them += 1,
+                _ => {}
+            }
+        }
+        wiped += world.stats.get("released by a peer that did not hold it");
+        for outlasting in world.outlasting() {
+            if world.processes[outlasting].is_client_go() {
+                theirs += 1;
+            } else {
+                ours += 1;
+            }
+        }
+    }
+    println!(
+        "{to_us} handovers to us, {to_them} to client-go, which led on beside us {theirs} times \
+         and wiped our record {wiped} times"
+    );
+    assert!(to_us >= 50 && to_them >= 50 && theirs > 0 && wiped > 0);
+    assert_eq!(ours, 0, "terms of ours that outlasted their lease");
 }
 
 /// Fewer seeds, as in a replay, need not show every kind of fault.

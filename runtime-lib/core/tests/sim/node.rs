@@ -209,6 +209,10 @@ impl Process {
         self.clock.local(now)
     }
 
+    pub fn is_client_go(&self) -> bool {
+        matches!(self.machine, Machine::ClientGo(_))
+    }
+
     /// The guard answers yes at this true instant.
     pub fn guarded(&self, now: Nanos) -> bool {
         self.alive && self.guard.is_some_and(|guard| now < guard.until)
@@ -253,12 +257,10 @@ impl Process {
     }
 
     /// Remembers a received state as E5 demands it.
-    pub fn remember(&mut self, state: Option<&Versioned>, by_watch: bool, now: Nanos) {
-        let Some(state) = state else { return };
+    pub fn remember(&mut self, state: &Versioned, now: Nanos) {
         let revision = state.revision.number();
-        let old = revision == self.memory.revision || (by_watch && revision < self.memory.revision);
-        if old {
-            return;
+        if revision <= self.memory.revision {
+            return; // answers and news may overtake each other
         }
         self.memory.revision = revision;
         let record = &state.record;

@@ -101,6 +101,8 @@ impl Fault {
 pub enum Kind {
     Ours,
     ClientGo,
+    /// Every other pod runs client-go: an application on its way from one to the other.
+    Mixed,
 }
 
 /// The ingredients of a run.
@@ -122,8 +124,8 @@ pub struct Mix {
     pub late: u64,
     /// Per mille of the works that hang, overrun or return by themselves.
     pub bad_work: u64,
-    /// The list of the watch sees absence (by name) or only that nothing is selected (by label).
-    pub list_by_name: bool,
+    /// The watch selects by name, as for a Lease without our labels, and not by label.
+    pub by_name: bool,
     /// The store also counts writes of other objects.
     pub other_writes: Nanos,
     /// Each enabled fault with the mean time between two.
@@ -188,7 +190,7 @@ impl Mix {
             answer_lost: 0,
             late: 0,
             bad_work: 0,
-            list_by_name: false,
+            by_name: false,
             other_writes: 20 * SEC,
             faults: Vec::new(),
             at_leader: 600,
@@ -234,7 +236,7 @@ impl Mix {
         mix.answer_lost = some(random, 40);
         mix.late = some(random, 30);
         mix.bad_work = some(random, 250);
-        mix.list_by_name = random.chance(500);
+        mix.by_name = random.chance(500);
         mix.latency.1 = random.pick(&[5 * MS, 20 * MS, 100 * MS]);
         mix.watch_delay.1 = random.pick(&[10 * MS, 100 * MS, 800 * MS]);
         mix.rate_ppm_max = random.pick(&[0, 100, 10_000, 10_000]);

@@ -19,6 +19,7 @@ pub struct Stored {
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub revision: u64,
+    pub life: u64,
     /// The newest write of a process up to here.
     pub attempt: u64,
     pub keeper: Option<usize>,
@@ -62,21 +63,26 @@ pub struct Store {
     revision: u64,
     lives: u64,
     attempt: u64,
+    writer: usize,
     current: Option<Stored>,
     pub entries: Vec<Entry>,
     /// Positive control of E1: a PATCH or a bare PUT instead of a compare-and-set.
     pub ignores_preconditions: bool,
+    /// Watches select by name: labels do not matter.
+    by_name: bool,
 }
 
 impl Store {
-    pub fn new(ignores_preconditions: bool) -> Self {
+    pub fn new(ignores_preconditions: bool, by_name: bool) -> Self {
         Self {
             revision: 1000,
             lives: 0,
             attempt: 0,
+            writer: 0,
             current: None,
             entries: Vec::new(),
             ignores_preconditions,
+            by_name,
         }
     }
 
@@ -107,7 +113,7 @@ impl Store {
             return Applied::Conflict;
         }
         let before = self.current.clone().map(Box::new);
-        self.attempt = write.attempt;
+        (self.attempt, self.writer) = (write.attempt, p);
         let keeper = write.record.holder.is_some().then_some(p);
         let news = self.put(write.record.clone(), true, keeper);
         Applied::Stored {
@@ -118,6 +124,7 @@ impl Store {
     }
 
     fn put(&mut self, record: LeaseRecord, labelled: bool, keeper: Option<usize>) -> News {
+        let labelled = labelled || self.by_name;
         self.revision += 1;
         let uid = if let Some(stored) = &self.current {
             stored.state.uid.clone()
@@ -142,6 +149,7 @@ impl Store {
     fn note(&mut self, keeper: Option<usize>) {
         self.entries.push(Entry {
             revision: self.revision,
+            life: self.lives,
             attempt: self.attempt,
             keeper,
         });
@@ -170,7 +178,12 @@ impl Store {
             }
             Edit::Empty => (record.holder, keeper) = (None, None),
             Edit::Forge(holder) => {
-                keeper = keeper.filter(|_| record.holder.as_ref() == Some(holder));
+                // Nobody can tell a holder that was put back from one that was never away.
+                let stamp = record.attempt.as_ref();
+                let signed = stamp.is_some_and(|stamp| {
+                    stamp.identity.as_str() == holder && stamp.term == record.term
+                });
+                keeper = signed.then_some(self.writer);
                 record.holder = Some(holder.clone());
             }
             Edit::Unlabel => labelled = false,
@@ -182,7 +195,7 @@ impl Store {
             Edit::Prefer(holder) => record.preferred_holder = Some(holder.clone()),
         }
         let news = self.put(record, labelled, keeper);
-        match (stored.labelled, labelled) {
+        match (stored.labelled, labelled || self.by_name) {
             (_, true) => vec![news],
             (true, false) => vec![News::Gone],
             (false, false) => Vec::new(),
@@ -191,16 +204,16 @@ impl Store {
 
     /// Was there a state after `revision` in which process `p` no longer held its term?
     pub fn lost_after(&self, p: usize, revision: u64) -> bool {
-        self.lost_between(p, revision, u64::MAX)
-    }
-
-    /// The same, among the revisions up to `last`.
-    pub fn lost_between(&self, p: usize, revision: u64, last: u64) -> bool {
         let newer = self.entries.iter().rev();
         newer
-            .skip_while(|entry| entry.revision > last)
             .take_while(|entry| entry.revision > revision)
             .any(|entry| entry.keeper != Some(p))
+    }
+
+    /// Does the state `shown` go on with the term of process `p` that had `own`?
+    pub fn goes_on(&self, p: usize, own: u64, shown: u64) -> bool {
+        let life = |revision| self.entry(revision).map(|entry| entry.life);
+        self.keeper_of(shown) == Some(p) && life(own) == life(shown)
     }
 
     /// What is written down about a revision.

@@ -43,7 +43,7 @@ impl World {
         let state = stored
             .filter(|stored| stored.labelled)
             .map(|stored| stored.state.clone());
-        let selected = state.is_some() || (stored.is_none() && self.mix.list_by_name);
+        let selected = state.is_some() || (stored.is_none() && self.mix.by_name);
         Delivery::Listed {
             connection,
             asked,

@@ -9,7 +9,6 @@ use crate::clock::{MS, SEC};
 use crate::faults::Heal;
 use crate::judge::Check;
 use crate::node::{Delivery, Draining, Guard, Work};
-use crate::scenario::Kind;
 use crate::world::{Event, World};
 
 impl World {
@@ -32,7 +31,7 @@ impl World {
             tainted: false,
             stopping: false,
         };
-        if self.mix.kind == Kind::ClientGo {
+        if process.is_client_go() {
             return;
         }
         let term = process.work.term;

@@ -83,7 +83,7 @@ impl World {
             now: 0,
             end: length,
             random,
-            store: Store::new(!knobs.preconditions),
+            store: Store::new(!knobs.preconditions, mix.by_name),
             fence: Fence::default(),
             api: Api::default(),
             processes: Vec::new(),

@@ -64,7 +64,12 @@ impl Election {
             return false;
         };
         let holder = state.record.holder.as_deref().unwrap_or_default();
-        self.config.may_reclaim && holder != self.me().as_str() && pod_uid(holder) == Some(mine)
+        // Written by that process itself, and not put there by somebody else.
+        let stamp = state.record.attempt.as_ref();
+        let signed = stamp.is_some_and(|stamp| stamp.identity.as_str() == holder)
+            && state.record.is_stamped();
+        let former = holder != self.me().as_str() && pod_uid(holder) == Some(mine);
+        self.config.may_reclaim && signed && former
     }
 
     /// Somebody outside wishes another holder: it may claim first, but not for ever.
