@@ -1,1 +1,25 @@
-//! placeholder
+//! The cluster harness: a real control plane without containers, a node that
+//! runs pods as local processes, and what tests, demo, chaos and benchmarks
+//! share on top of them. `e2e/README.md` has the API in ten lines.
+
+pub mod audit;
+pub mod bench;
+pub mod chaos;
+pub mod check;
+pub mod cluster;
+pub mod control_plane;
+pub mod dev;
+pub mod error;
+pub mod history;
+pub mod kubectl;
+pub mod ledger;
+pub mod node;
+pub mod process;
+pub mod programs;
+pub mod proxy;
+pub mod wait;
+
+pub use cluster::{Cluster, TestNamespace};
+pub use control_plane::{Component, ControlPlane};
+pub use error::{Error, Result, Step};
+pub use node::ProcessNode;

@@ -1,0 +1,89 @@
+//! Judges a run from what its processes wrote down: were two guards ever valid
+//! at once, did tokens only grow, did the store take a write out of order, was
+//! there a leader, and did anything happen at all?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use leasehold_e2e::check::{Demands, judge};
+use leasehold_e2e::error::{Error, Result};
+use leasehold_e2e::{history, ledger::Ledger};
+
+/// Judges histories of workloads and of the faults done to them.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// Files of history lines, of all processes of the run.
+    #[arg(required = true)]
+    history: Vec<PathBuf>,
+    /// The cluster id to judge.
+    #[arg(long)]
+    service: String,
+    /// The guarded store's file.
+    #[arg(long)]
+    ledger: Option<PathBuf>,
+    /// V: how long guards may overlap after somebody edits the Lease.
+    #[arg(long, value_name = "SECONDS", default_value_t = 11.7, value_parser = seconds)]
+    trusted: f64,
+    /// Longest time without a leader.
+    #[arg(long, value_name = "SECONDS", default_value_t = 17.0, value_parser = seconds)]
+    vacancy_max: f64,
+    /// Longest time without a leader after an outage.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    recovery_max: f64,
+    /// Fewest changes of leadership for the run to say anything.
+    #[arg(long, default_value_t = 1)]
+    changes_min: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let lines = history::read(&arguments.history)?;
+    let entries = match &arguments.ledger {
+        Some(path) if !path.exists() => {
+            return Err(Error::new(format!(
+                "--ledger: found no file {}",
+                path.display()
+            )));
+        }
+        Some(path) => Ledger::at(path).entries()?,
+        None => Vec::new(),
+    };
+    let demands = Demands {
+        trusted: Duration::from_secs_f64(arguments.trusted),
+        vacancy_max: Duration::from_secs_f64(arguments.vacancy_max),
+        recovery_max: Duration::from_secs_f64(arguments.recovery_max),
+        changes_min: arguments.changes_min,
+    };
+    let judgement = judge(&lines, &entries, &arguments.service, &demands)?;
+    println!(
+        "{}: {}",
+        arguments.service,
+        if judgement.is_good() {
+            "good"
+        } else {
+            "BROKEN"
+        }
+    );
+    print!("{judgement}");
+    Ok(judgement.is_good())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=1e6).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds from 0 to 1000000, such as 4.8".to_owned()),
+    }
+}
