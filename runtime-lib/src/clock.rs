@@ -42,6 +42,12 @@ impl Clock {
         Self { source: Source::Boot, resumed: Arc::new(watch::Sender::new(0)) }
     }
 
+    /// The boot-time clock, for tests on real servers.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn real() -> Self {
+        Self::boot()
+    }
+
     /// A clock that follows tokio's (which a test can pause) and can jump as in a suspend.
     #[cfg(any(test, feature = "testing"))]
     pub fn test() -> Self {

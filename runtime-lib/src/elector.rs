@@ -136,14 +136,17 @@ impl Elector {
         mut commands: mpsc::UnboundedReceiver<Command>,
         mut shutdown: watch::Receiver<bool>,
     ) {
-        let mut may_shut_down = true;
+        let (mut has_service, mut may_shut_down) = (true, true);
         self.show();
         while !self.stopped {
             let deadline = self.machine.next_deadline().unwrap_or(Instant::MAX);
             let check_at = self.setup.watchdog.next_check(self.begun.is_some());
             tokio::select! {
                 biased;
-                command = commands.recv() => self.obey(command.unwrap_or(Command::Abandon)),
+                command = commands.recv(), if has_service => {
+                    has_service = command.is_some();
+                    self.obey(command.unwrap_or(Command::Abandon));
+                }
                 asked = shutdown.wait_for(|asked| *asked), if may_shut_down => {
                     may_shut_down = false;
                     // A cluster that is gone without a word shuts down as well.

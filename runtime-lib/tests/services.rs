@@ -6,9 +6,10 @@ use leasehold::testing::{Declared, LeaseKey};
 use leasehold::{ChangeKind, Cluster, LeaseTiming, Scope};
 use tokio::sync::mpsc;
 
-mod support;
+#[path = "support/world.rs"]
+mod world;
 
-use support::{World, next, until, wait_for};
+use world::{World, next, until, wait_for};
 
 const KEY: &str = "orders";
 
@@ -190,7 +191,7 @@ async fn contradictions_in_code_are_refused_with_what_to_change() {
     assert!(refused.to_string().contains("1 to 63 characters"));
     let work = |leadership: leasehold::Leadership| async move { leadership.draining().await };
     let first = cluster.service(KEY).leader_elected().spawn(work).unwrap();
-    let twice = cluster.service("other").cluster_id(KEY).spawn(work).err().unwrap();
+    let twice = cluster.service("other").cluster_id(KEY).leader_elected().spawn(work).err().unwrap();
     assert!(twice.to_string().contains("already used by service \"orders\""), "{twice}");
     cluster.shutdown();
     first.finished().await.unwrap();

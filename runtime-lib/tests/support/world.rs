@@ -8,30 +8,30 @@ use std::time::Duration;
 use leasehold::testing::{Clock, LeaseKey, LeaseStore, MemoryStore, fault::FaultStore};
 use leasehold::{ChangeKind, Cluster, Identity, LeadershipChange, LeadershipChanges};
 
-pub struct World {
-    pub memory: Arc<MemoryStore>,
-    pub clock: Clock,
+pub(crate) struct World {
+    pub(crate) memory: Arc<MemoryStore>,
+    pub(crate) clock: Clock,
 }
 
 /// One process of the world, with its own way to the store.
-pub struct Node {
-    pub cluster: Cluster,
-    pub store: Arc<FaultStore>,
-    pub clock: Clock,
+pub(crate) struct Node {
+    pub(crate) cluster: Cluster,
+    pub(crate) store: Arc<FaultStore>,
+    pub(crate) clock: Clock,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Clock::test();
         Self { memory: Arc::new(MemoryStore::separate(clock.clone())), clock }
     }
 
     /// A process whose clock can jump without the others'.
-    pub async fn node(&self, name: &str) -> Node {
+    pub(crate) async fn node(&self, name: &str) -> Node {
         self.node_with(name, &[]).await
     }
 
-    pub async fn node_with(&self, name: &str, variables: &[(&str, &str)]) -> Node {
+    pub(crate) async fn node_with(&self, name: &str, variables: &[(&str, &str)]) -> Node {
         let store = Arc::new(FaultStore::new(Arc::clone(&self.memory) as Arc<dyn LeaseStore>));
         let clock = Clock::test();
         let cluster = Cluster::builder()
@@ -46,13 +46,13 @@ impl World {
         Node { cluster, store, clock }
     }
 
-    pub async fn holder(&self, key: &str) -> Option<String> {
+    pub(crate) async fn holder(&self, key: &str) -> Option<String> {
         let key = LeaseKey::new(key).unwrap();
         let state = self.memory.read(&key, Duration::from_secs(1)).await.unwrap();
         state.and_then(|state| state.record.holder)
     }
 
-    pub async fn duration(&self, key: &str) -> Option<Duration> {
+    pub(crate) async fn duration(&self, key: &str) -> Option<Duration> {
         let key = LeaseKey::new(key).unwrap();
         let state = self.memory.read(&key, Duration::from_secs(1)).await.unwrap();
         state.and_then(|state| state.record.duration)
@@ -60,7 +60,7 @@ impl World {
 }
 
 /// The next change, or a failure that says what was waited for.
-pub async fn next(changes: &mut LeadershipChanges, waiting_for: &str) -> LeadershipChange {
+pub(crate) async fn next(changes: &mut LeadershipChanges, waiting_for: &str) -> LeadershipChange {
     match tokio::time::timeout(Duration::from_secs(300), changes.next()).await {
         Ok(Some(change)) => change,
         Ok(None) => panic!("the changes ended while waiting for {waiting_for}"),
@@ -69,7 +69,7 @@ pub async fn next(changes: &mut LeadershipChanges, waiting_for: &str) -> Leaders
 }
 
 /// Waits for the change of `kind` by `node`.
-pub async fn wait_for(changes: &mut LeadershipChanges, node: &str, kind: &ChangeKind) -> LeadershipChange {
+pub(crate) async fn wait_for(changes: &mut LeadershipChanges, node: &str, kind: &ChangeKind) -> LeadershipChange {
     loop {
         let change = next(changes, &format!("{kind:?} of {node}")).await;
         if change.kind == *kind && change.holder.starts_with(node) {
@@ -79,7 +79,7 @@ pub async fn wait_for(changes: &mut LeadershipChanges, node: &str, kind: &Change
 }
 
 /// Waits until `condition` holds, in steps of virtual time.
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..30_000 {
         if condition() {
             return;
