@@ -32,7 +32,7 @@ if [ ! -x "$out" ]; then
 	flock 9
 	if [ ! -x "$out" ]; then
 		start=$(date +%s)
-		say "building (about two minutes on two cores, the first time only)"
+		say "building (about three minutes on two cores, the first time only)"
 		(cd "$here" && go build -mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false \
 			-ldflags "-s -w" -o "$out.new.$$" . >&2 9>&-) || { rm -f "$out.new.$$"; die "the build failed (see above)"; }
 		mv "$out.new.$$" "$out"

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/virtual-kubelet/virtual-kubelet/errdefs"
@@ -36,8 +38,11 @@ func (c *container) command(ctx context.Context, p *process, argv []string) (*ex
 	if err != nil {
 		return nil, fmt.Errorf("commands inside a pod need nsenter (package util-linux) on this machine: %w", err)
 	}
-	args := []string{"--target", fmt.Sprint(p.pid), "--mount", "--uts", "--pid", "--root", "--wd", "--"}
-	cmd := exec.CommandContext(ctx, nsenter, append(args, argv...)...)
+	args := []string{"--target", fmt.Sprint(p.pid), "--mount", "--uts", "--pid", "--root", "--wd"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--user", "--preserve-credentials")
+	}
+	cmd := exec.CommandContext(ctx, nsenter, slices.Concat(args, []string{"--"}, argv)...)
 	c.pod.mu.Lock()
 	cmd.Env = c.env.list()
 	c.pod.mu.Unlock()

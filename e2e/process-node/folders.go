@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +31,9 @@ func clearPodFolder(folder string, keepLogs bool) error {
 		return os.RemoveAll(folder)
 	}
 	containers, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the pod never came that far
+	}
 	if err != nil {
 		return err
 	}

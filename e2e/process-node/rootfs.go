@@ -81,13 +81,23 @@ func bindAll(mounts []stageMount) error {
 			return fmt.Errorf("mountPath %s: binding: %w", mount.Target, err)
 		}
 		if mount.ReadOnly {
-			if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			if err := makeReadOnly(target); err != nil {
 				return fmt.Errorf("mountPath %s: making it read-only: %w", mount.Target, err)
 			}
 		}
 		made.bound = append(made.bound, target)
 	}
 	return nil
+}
+
+// makeReadOnly keeps the mount's other flags, which a user namespace may not drop.
+func makeReadOnly(target string) error {
+	var now unix.Statfs_t
+	if err := unix.Statfs(target, &now); err != nil {
+		return err
+	}
+	kept := uintptr(now.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
+	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
 }
 
 // mountPoints makes mount points that do not exist. Where the folder around a
@@ -195,9 +205,14 @@ func (m *mountPoints) cover(folder string) error {
 	if err := unix.Mount(stageScratch, folder, "overlay", 0, data); err != nil {
 		return err
 	}
+	outer := "\x00" // whole trees move, as parts of one may not be shown alone
 	for _, mount := range inner {
+		if mount.path == outer || strings.HasPrefix(mount.path, outer+"/") {
+			continue
+		}
+		outer = mount.path
 		kept := filepath.Join(aside, strings.TrimPrefix(mount.path, folder))
-		if err := unix.Mount(kept, mount.path, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(kept, mount.path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("keeping %s: %w", mount.path, err)
 		}
 	}
@@ -206,7 +221,7 @@ func (m *mountPoints) cover(folder string) error {
 
 type mountInfo struct{ path, source string }
 
-// mountedUnder lists the mounts strictly below folder, in mounting order.
+// mountedUnder lists the mounts strictly below folder, ordered by path.
 func mountedUnder(folder string) ([]mountInfo, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -229,5 +244,6 @@ func mountedUnder(folder string) ([]mountInfo, error) {
 			out = append(out, mountInfo{path, unescape.Replace(right[1])})
 		}
 	}
+	slices.SortStableFunc(out, func(a, b mountInfo) int { return strings.Compare(a.path+"/", b.path+"/") })
 	return out, lines.Err()
 }

@@ -52,9 +52,6 @@ func newSpawner() (*spawner, error) {
 // check starts a stage that ends before its exec, to find out at once whether
 // this machine lets us do what every container needs.
 func (s *spawner) check(folder string) error {
-	if os.Geteuid() != 0 {
-		return errors.New("must run as root: containers need mount, UTS and PID namespaces, bind mounts and chroot (CAP_SYS_ADMIN, CAP_SYS_CHROOT)")
-	}
 	root := filepath.Join(folder, "check")
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
@@ -66,7 +63,11 @@ func (s *spawner) check(folder string) error {
 		<-p.done
 		return nil
 	}
-	return fmt.Errorf("this machine does not let us set up a container (missing: CAP_SYS_ADMIN, or a kernel without overlay): %w", err)
+	missing := "CAP_SYS_ADMIN and CAP_SYS_CHROOT (a privileged container has them), or a kernel with overlay file systems"
+	if os.Geteuid() != 0 {
+		missing = "root, or a machine that allows user namespaces to everyone (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
+	}
+	return fmt.Errorf("containers need mount, UTS and PID namespaces, bind mounts and chroot; missing here: %s: %w", missing, err)
 }
 
 // start runs one container program; log gets its output. It returns when the
@@ -101,6 +102,12 @@ func (s *spawner) start(order *stageOrder, log *os.File) (*process, error) {
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID,
 		Setsid:     true,
 		Pdeathsig:  syscall.SIGKILL,
+	}
+	if os.Geteuid() != 0 {
+		// Root inside a user namespace may do all that the stage does.
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
 	started := make(chan error, 1)
 	s.starts <- func() { started <- cmd.Start() }
