@@ -212,9 +212,12 @@ impl ServiceBuilder {
         registration: Registration,
     ) -> Result<Ends, StartError> {
         let identity = self.cluster.identity().clone();
+        let may_reclaim = crate::reclaim::may_reclaim(&identity, &key);
+        // E8: without the proof nobody may take this process for one that has ended.
+        let identity = if may_reclaim { identity } else { identity.as_stranger() };
         let setup = Setup {
             sources: self.sources(),
-            may_reclaim: crate::reclaim::may_reclaim(&identity, &key),
+            may_reclaim,
             token_era: self.cluster.token_era(),
             store: self.cluster.store()?,
             clock: self.cluster.clock().clone(),

@@ -5,6 +5,9 @@ use core::fmt;
 /// Longest identity, in bytes: two object names and the random part fit with room.
 pub const IDENTITY_BYTES_MAX: usize = 1024;
 
+/// Ends the identity of a process without the proof that it is alone in its pod (E8).
+const STRANGER: char = '~';
+
 /// A value that breaks the rule of its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {
@@ -26,7 +29,8 @@ pub enum InvalidId {
 
 /// The unique name of one process lifetime; it is never used again (E8).
 ///
-/// In a pod `<pod>_<pod-uid>_<8 hex>`, elsewhere `<node id>__<8 hex>`.
+/// In a pod `<pod>_<pod-uid>_<8 hex>`, with `~` behind it for a stranger (E8); elsewhere
+/// `<node id>__<8 hex>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(String);
 
@@ -53,6 +57,16 @@ impl Identity {
         Self::new(format!("{node_id}__{process:08x}"))
     }
 
+    /// The same process as a stranger in its pod (E8): it lacks the proof that the pod's former
+    /// process has ended, and with it the right that its own record be reclaimed at once.
+    #[must_use]
+    pub fn as_stranger(&self) -> Self {
+        if pod_uid(&self.0).is_none() || is_stranger(&self.0) {
+            return self.clone();
+        }
+        Self(format!("{}{STRANGER}", self.0))
+    }
+
     /// The text as it stands in `holderIdentity`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -69,7 +83,13 @@ pub fn pod_uid(holder: &str) -> Option<&str> {
     parts(holder).map(|(_, uid)| uid)
 }
 
+/// A process that held the lease without the proof that it was alone in its pod (E8).
+pub fn is_stranger(holder: &str) -> bool {
+    holder.ends_with(STRANGER)
+}
+
 fn parts(holder: &str) -> Option<(&str, &str)> {
+    let holder = holder.strip_suffix(STRANGER).unwrap_or(holder);
     let mut parts = holder.split('_');
     let (pod, uid, process) = (parts.next()?, parts.next()?, parts.next()?);
     let is_process = process.len() == 8 && process.bytes().all(|b| b.is_ascii_hexdigit());
@@ -246,6 +266,19 @@ mod tests {
         assert_eq!(identity.as_str(), "orders-6d4-x7_11-22_000000ab");
         assert_eq!(pod_name(identity.as_str()), Some("orders-6d4-x7"));
         assert_eq!(pod_uid(identity.as_str()), Some("11-22"));
+    }
+
+    #[test]
+    fn a_stranger_still_names_its_pod() {
+        let identity = Identity::of_pod("orders-0", "11-22", 0xab).unwrap();
+        let stranger = identity.as_stranger();
+        assert_eq!(stranger.as_str(), "orders-0_11-22_000000ab~");
+        assert_eq!(stranger.as_stranger(), stranger);
+        assert_eq!(pod_name(stranger.as_str()), Some("orders-0"));
+        assert_eq!(pod_uid(stranger.as_str()), Some("11-22"));
+        assert!(is_stranger(stranger.as_str()) && !is_stranger(identity.as_str()));
+        let outside = Identity::of_node("laptop", 1).unwrap();
+        assert_eq!(outside.as_stranger(), outside);
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub struct Config {
     /// Checked durations; changed later by [`Input::Retime`].
     pub timing: LeaseTiming,
     /// E8: the shell has proved that the former process of this pod's container has ended. A
-    /// record held by the same pod uid is then claimed at once.
+    /// record held by the same pod uid is then claimed at once, unless its holder is a stranger in
+    /// the pod; a shell without the proof campaigns as [`Identity::as_stranger`].
     pub may_reclaim: bool,
     /// Number of the first attempt: random, so that two processes that share an identity by
     /// mistake do not take each other's stamps for their own.

@@ -1,7 +1,7 @@
 //! Named checks while a run goes on: each sees one step of the world and knows what it may be.
 
 use leasehold_core::election::{EndReason, Input, Notice, Purpose, Write, WriteOutcome};
-use leasehold_core::id::{FencingToken, pod_uid};
+use leasehold_core::id::{FencingToken, is_stranger, pod_uid};
 use leasehold_core::lease::{LeaseTiming, Versioned};
 use leasehold_core::time::Duration;
 
@@ -137,7 +137,8 @@ impl World {
                 let pods = [mine, former].map(|process| pod_uid(process.identity.as_str()));
                 let same_pod = mine.may_reclaim && pods[0] == pods[1];
                 let at_once = !mine.claim_waited(write.attempt);
-                if same_pod && former.alive && at_once {
+                let reclaims = same_pod && !is_stranger(former.identity.as_str());
+                if reclaims && former.alive && at_once {
                     self.found(Check::ReclaimedBesideFormer, format!("p{p} from p{q}"));
                 }
             }

@@ -88,12 +88,16 @@ impl World {
         let identity = if let Some(other) = duplicate_of {
             self.processes[other].identity.clone()
         } else {
-            // E8: without the proof that it is alone in its pod, a process is a stranger.
+            let process = self.random.next() as u32;
+            let identity = Identity::of_pod(name, uid, process).expect("a legal name");
+            // E8: what lacks the proof that it is alone in its pod is a stranger.
             let mut others = self.living.iter();
             let alone = may_reclaim || !others.any(|p| self.processes[*p].pod_uid == uid);
-            let stranger = if alone { "" } else { "~" };
-            let process = self.random.next() as u32;
-            Identity::of_pod(name, &format!("{uid}{stranger}"), process).expect("a legal name")
+            if alone {
+                identity
+            } else {
+                identity.as_stranger()
+            }
         };
         let timing = if self.mix.timings_mixed {
             self.random.pick(&self.mix.timings)

@@ -1,6 +1,6 @@
 //! The candidate's side: when a claim is allowed, and what an unknown claim turned out to be.
 
-use crate::id::pod_uid;
+use crate::id::{is_stranger, pod_uid};
 use crate::lease::{Vacancy, Vacant, Versioned};
 use crate::time::{Duration, Instant};
 
@@ -68,8 +68,9 @@ impl Election {
         let stamp = state.record.attempt.as_ref();
         let signed = stamp.is_some_and(|stamp| stamp.identity.as_str() == holder)
             && state.record.is_stamped();
-        let former = holder != self.me().as_str() && pod_uid(holder) == Some(mine);
-        self.config.may_reclaim && signed && former
+        // A stranger never had the proof: it may be another process of this pod that lives.
+        let former = pod_uid(holder) == Some(mine) && !is_stranger(holder);
+        self.config.may_reclaim && signed && former && holder != self.me().as_str()
     }
 
     /// Somebody outside wishes another holder: it may claim first, but not for ever.

@@ -138,3 +138,11 @@ fn a_holder_that_somebody_else_wrote_into_the_record_is_not_reclaimed() {
         at(0)
     )));
 }
+
+#[test]
+fn a_stranger_in_the_same_pod_is_not_reclaimed() {
+    let stranger = Identity::new("orders-0_11_0000000a").unwrap().as_stranger();
+    let mut election = candidate(true);
+    let led = held("u", 7, stranger.as_str(), 4, 9);
+    assert!(!claims(&listed(&mut election, Some(led), at(0))), "E8");
+}
