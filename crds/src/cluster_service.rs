@@ -285,7 +285,7 @@ pub struct LeadershipTerm {
     #[schemars(with = "Time")]
     pub since: Option<Time>,
     /// How the leadership before it ended, as far as it was seen: released, expired, deleted,
-    /// emptied, overwritten or unknown; absent for the first one.
+    /// emptied, overwritten, restarted (the same pod began anew) or unknown; absent for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub previous_ended: Option<String>,

@@ -1,1 +1,25 @@
-//! placeholder
+//! The operator: hands declared settings to running pods, shows who leads, announces every change.
+//!
+//! It is never on the path of an election: Leases decide, and an operator that is away only delays
+//! what people see. One direction: [`watch`] feeds [`belief`]; [`controller`] compares beliefs with
+//! what is declared and writes the difference, while its [`context::WriteGate`] lets it.
+//!
+//! | Module | Is |
+//! | --- | --- |
+//! | [`args`] | flags and environment |
+//! | [`run`] | the only wiring |
+//! | [`watch`], [`belief`] | what is seen of Leases and ClusterServices |
+//! | [`controller`] | observe, plan, apply, status |
+//! | [`object`] | builders of what is written |
+//! | [`context`], [`error`], [`metrics`], [`admin`] | what all of them share |
+
+pub mod admin;
+pub mod args;
+pub mod belief;
+pub mod context;
+pub mod controller;
+pub mod error;
+pub mod metrics;
+pub mod object;
+pub mod run;
+pub mod watch;

@@ -1,0 +1,122 @@
+//! Flags and environment of the operator.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, ValueEnum};
+use leasehold_crds::ClusterId;
+
+/// Shows who leads each ClusterService, hands settings to its pods, and announces every change.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "leasehold-operator", version)]
+pub struct Args {
+    /// Namespace to serve; may be given more than once or with commas. Default: all namespaces.
+    #[arg(
+        long = "namespace",
+        env = "LEASEHOLD_OPERATOR_NAMESPACES",
+        value_delimiter = ',',
+        value_parser = namespace
+    )]
+    pub namespaces: Vec<String>,
+
+    /// Where /livez, /readyz, /metrics and /debug/cluster are served.
+    #[arg(
+        long,
+        env = "LEASEHOLD_OPERATOR_METRICS_ADDRESS",
+        default_value = "0.0.0.0:8080"
+    )]
+    pub metrics_address: SocketAddr,
+
+    /// Kubeconfig to use. Default: the pod's service account, else $KUBECONFIG or ~/.kube/config.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespace of the operator's own leader Lease. Default: that of the pod or the kubeconfig.
+    #[arg(long, env = "LEASEHOLD_OPERATOR_LEASE_NAMESPACE", value_parser = namespace)]
+    pub lease_namespace: Option<String>,
+
+    /// How log lines look.
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// Divides every wait of the operator, so that tests see hours in minutes.
+    #[arg(long, hide = true, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub timers_divisor: u32,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// A namespace is a DNS label, as a cluster id is.
+fn namespace(text: &str) -> Result<String, String> {
+    ClusterId::new(text).map(|id| id.to_string()).map_err(|_| {
+        "a namespace is a DNS label: 1 to 63 characters of a-z, 0-9 and '-', with a letter or digit first and last"
+            .to_owned()
+    })
+}
+
+impl Args {
+    /// The regions to serve: each namespace, or one region for all.
+    pub fn regions(&self) -> Vec<Option<String>> {
+        if self.namespaces.is_empty() {
+            return vec![None];
+        }
+        let mut namespaces = self.namespaces.clone();
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces.into_iter().map(Some).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, String> {
+        Args::try_parse_from([&["leasehold-operator"], flags].concat())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_all_namespaces_are_served() {
+        assert_eq!(parse(&[]).unwrap().regions(), [None]);
+    }
+
+    #[test]
+    fn namespaces_may_be_repeated_or_joined_and_count_once() {
+        let args = parse(&["--namespace", "b,a", "--namespace", "a"]).unwrap();
+        assert_eq!(args.regions(), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn bad_flags_name_the_flag_what_was_found_and_what_is_allowed() {
+        for (flags, parts) in [
+            (
+                ["--namespace", "Demo"],
+                ["--namespace", "Demo", "DNS label"],
+            ),
+            (
+                ["--metrics-address", "8080"],
+                ["--metrics-address", "8080", "socket address"],
+            ),
+            (
+                ["--timers-divisor", "0"],
+                ["--timers-divisor", "0", "1..=1000"],
+            ),
+            (
+                ["--log-format", "xml"],
+                ["--log-format", "xml", "text, json"],
+            ),
+        ] {
+            let message = parse(&flags).unwrap_err();
+            for part in parts {
+                assert!(message.contains(part), "{part}: {message}");
+            }
+        }
+    }
+}

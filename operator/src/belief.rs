@@ -1,0 +1,406 @@
+//! What the operator believes about the cluster, fed by its watches and read by its reconciler.
+//!
+//! [`Beliefs`] holds one [`LeaseBelief`] per Lease of ours and an index from cluster ids to the
+//! ClusterServices that share them. Whatever matters to a ClusterService becomes a trigger; lease
+//! renewals do not. Every replica keeps its beliefs warm, also while it does not lead, so that a new
+//! leader can announce the terms that the old one no longer could.
+
+pub mod lease;
+pub mod record;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Resource, ResourceExt, core::DeserializeGuard};
+use kube_runtime::reflector::ObjectRef;
+use leasehold_crds::ClusterService;
+use serde::Serialize;
+use tokio::{sync::broadcast, time::Instant};
+
+pub use lease::{Ending, Heard, LeaseBelief, LeaseState, Sighting};
+pub use record::LeaseReading;
+
+/// A ClusterService as the watch delivers it: one that cannot be read is a value, not a broken watch.
+pub type Guarded = DeserializeGuard<ClusterService>;
+/// Names a ClusterService whose state may have changed.
+pub type Trigger = ObjectRef<Guarded>;
+
+/// More than the objects of a large installation; whoever lags further behind looks at all of them.
+const TRIGGERS_MAX: usize = 8192;
+
+/// Everything believed, shared by watches, reconciler and debug view.
+#[derive(Debug)]
+pub struct Beliefs {
+    inner: Mutex<Inner>,
+    triggers: broadcast::Sender<Trigger>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    leases: BTreeMap<Key, LeaseBelief>,
+    services: BTreeMap<Key, ServiceBelief>,
+    /// Names of the ClusterServices of a (namespace, cluster id).
+    clusters: BTreeMap<Key, BTreeSet<String>>,
+    watches: BTreeMap<String, WatchState>,
+}
+
+/// (namespace, name).
+type Key = (String, String);
+
+#[derive(Clone, Debug)]
+struct ServiceBelief {
+    cluster_id: Option<String>,
+    /// Only terms that came after it are announced if it has no history yet.
+    first_seen: Instant,
+    generation: Option<i64>,
+}
+
+/// How a watch fares.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchState {
+    /// It has listed everything once.
+    pub is_synced: bool,
+    /// A permission is missing.
+    pub is_denied: bool,
+    /// Why it does not deliver now.
+    pub problem: Option<String>,
+}
+
+impl Default for Beliefs {
+    fn default() -> Self {
+        let (triggers, _) = broadcast::channel(TRIGGERS_MAX);
+        Self {
+            inner: Mutex::default(),
+            triggers,
+        }
+    }
+}
+
+impl Beliefs {
+    /// Triggers from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Trigger> {
+        self.triggers.subscribe()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // Every change leaves the maps whole, so a panic elsewhere does not spoil them.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trigger(&self, namespace: &str, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            // Nobody listens while another replica leads.
+            let _ = self.triggers.send(Trigger::new(&name).within(namespace));
+        }
+    }
+
+    /// Takes in a Lease from a watch or a read.
+    pub fn note_lease(&self, lease: &DeserializeGuard<Lease>, heard: Heard, now: Instant) {
+        let key = key(lease);
+        self.note_reading(&key.0, &key.1, Some(LeaseReading::of(lease)), heard, now);
+    }
+
+    /// Takes in a reading (`None`: there is no such Lease).
+    pub fn note_reading(
+        &self,
+        namespace: &str,
+        name: &str,
+        reading: Option<LeaseReading>,
+        heard: Heard,
+        now: Instant,
+    ) {
+        let mut inner = self.inner();
+        let key = (namespace.to_owned(), name.to_owned());
+        if reading.is_none() && !inner.leases.contains_key(&key) {
+            return;
+        }
+        let belief = inner
+            .leases
+            .entry(key)
+            .or_insert_with(|| LeaseBelief::new(now));
+        let matters = belief.note(reading, heard, now);
+        let concerned = if matters {
+            inner.concerned(namespace, name)
+        } else {
+            BTreeSet::new()
+        };
+        drop(inner);
+        self.trigger(namespace, concerned);
+    }
+
+    /// Leases that a complete LIST did not show are gone.
+    pub fn retain_leases(&self, region: Option<&str>, listed: &BTreeSet<Key>, now: Instant) {
+        let gone: Vec<Key> = self
+            .inner()
+            .leases
+            .keys()
+            .filter(|key| region.is_none_or(|region| region == key.0) && !listed.contains(*key))
+            .cloned()
+            .collect();
+        for (namespace, name) in gone {
+            self.note_reading(&namespace, &name, None, Heard::ByList, now);
+        }
+    }
+
+    /// Looks for holders that fell silent; a reconcile confirms them.
+    pub fn sweep(&self, now: Instant) {
+        let mut inner = self.inner();
+        let silent: Vec<Key> = inner
+            .leases
+            .iter_mut()
+            .filter_map(|(key, belief)| belief.suspect(now).then(|| key.clone()))
+            .collect();
+        let concerned: Vec<_> = silent
+            .into_iter()
+            .map(|(namespace, name)| (inner.concerned(&namespace, &name), namespace))
+            .collect();
+        drop(inner);
+        for (names, namespace) in concerned {
+            self.trigger(&namespace, names);
+        }
+    }
+
+    /// A read showed that a silent holder wrote nothing since.
+    pub fn confirm_lapse(&self, namespace: &str, name: &str) {
+        if let Some(belief) = self
+            .inner()
+            .leases
+            .get_mut(&(namespace.to_owned(), name.to_owned()))
+        {
+            belief.confirm_lapse();
+        }
+    }
+
+    /// What is believed of one Lease.
+    pub fn lease(&self, namespace: &str, name: &str) -> Option<LeaseBelief> {
+        self.inner()
+            .leases
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .cloned()
+    }
+
+    /// Takes in a ClusterService; a changed spec concerns all that share its cluster id.
+    pub fn note_service(&self, service: &Guarded, now: Instant) {
+        let (namespace, name) = key(service);
+        let cluster_id = match &service.0 {
+            Ok(service) => service.cluster_id().ok().map(|id| id.to_string()),
+            Err(_) => None,
+        };
+        let generation = service.meta().generation;
+        let mut inner = self.inner();
+        let mut concerned = BTreeSet::from([name.clone()]);
+        let known = inner
+            .services
+            .get(&(namespace.clone(), name.clone()))
+            .cloned();
+        if known
+            .as_ref()
+            .is_none_or(|it| it.generation != generation || it.cluster_id != cluster_id)
+        {
+            for id in [
+                known.as_ref().and_then(|it| it.cluster_id.clone()),
+                cluster_id.clone(),
+            ] {
+                concerned.extend(id.into_iter().flat_map(|id| inner.sharing(&namespace, &id)));
+            }
+        }
+        if let Some(old) = known.as_ref().and_then(|it| it.cluster_id.clone()) {
+            inner.unindex(&namespace, &old, &name);
+        }
+        if let Some(id) = &cluster_id {
+            let sharing = inner
+                .clusters
+                .entry((namespace.clone(), id.clone()))
+                .or_default();
+            sharing.insert(name.clone());
+        }
+        let first_seen = known.map_or(now, |it| it.first_seen);
+        let belief = ServiceBelief {
+            cluster_id,
+            first_seen,
+            generation,
+        };
+        inner.services.insert((namespace.clone(), name), belief);
+        drop(inner);
+        self.trigger(&namespace, concerned);
+    }
+
+    /// A ClusterService is gone; those that share its cluster id may take its place.
+    pub fn forget_service(&self, namespace: &str, name: &str) {
+        let mut inner = self.inner();
+        let Some(known) = inner
+            .services
+            .remove(&(namespace.to_owned(), name.to_owned()))
+        else {
+            return;
+        };
+        let Some(id) = known.cluster_id else { return };
+        inner.unindex(namespace, &id, name);
+        let concerned = inner.sharing(namespace, &id);
+        drop(inner);
+        self.trigger(namespace, concerned);
+    }
+
+    /// ClusterServices that a complete LIST did not show are gone.
+    pub fn retain_services(&self, region: Option<&str>, listed: &BTreeSet<Key>) {
+        let gone: Vec<Key> = self
+            .inner()
+            .services
+            .keys()
+            .filter(|key| region.is_none_or(|region| region == key.0) && !listed.contains(*key))
+            .cloned()
+            .collect();
+        for (namespace, name) in gone {
+            self.forget_service(&namespace, &name);
+        }
+    }
+
+    /// Names of the ClusterServices that share a cluster id.
+    pub fn sharing(&self, namespace: &str, cluster_id: &str) -> BTreeSet<String> {
+        self.inner().sharing(namespace, cluster_id)
+    }
+
+    /// Since when the operator knows a ClusterService.
+    pub fn first_seen(&self, namespace: &str, name: &str) -> Option<Instant> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.inner().services.get(&key).map(|it| it.first_seen)
+    }
+
+    /// Looks at every ClusterService once.
+    pub fn trigger_all(&self) {
+        let all: Vec<Key> = self.inner().services.keys().cloned().collect();
+        for (namespace, name) in all {
+            self.trigger(&namespace, [name]);
+        }
+    }
+
+    /// Notes that a watch listed everything.
+    pub fn watch_synced(&self, watch: &str) {
+        let state = WatchState {
+            is_synced: true,
+            ..WatchState::default()
+        };
+        self.inner().watches.insert(watch.to_owned(), state);
+    }
+
+    /// Notes that a watch delivers nothing now; true if that is news.
+    pub fn watch_failed(&self, watch: &str, problem: String, is_denied: bool) -> bool {
+        let mut inner = self.inner();
+        let state = inner.watches.entry(watch.to_owned()).or_default();
+        let is_news = state.problem.as_ref() != Some(&problem);
+        *state = WatchState {
+            is_synced: state.is_synced,
+            is_denied,
+            problem: Some(problem),
+        };
+        is_news
+    }
+
+    /// Notes that a watch delivers again.
+    pub fn watch_recovered(&self, watch: &str) {
+        if let Some(state) = self.inner().watches.get_mut(watch) {
+            state.problem = None;
+            state.is_denied = false;
+        }
+    }
+
+    /// How the watches fare, by name.
+    pub fn watches(&self) -> BTreeMap<String, WatchState> {
+        self.inner().watches.clone()
+    }
+
+    /// The beliefs for the debug view.
+    pub fn view(&self, now: Instant) -> BeliefsView {
+        let inner = self.inner();
+        let leases = inner
+            .leases
+            .iter()
+            .filter_map(|((namespace, name), belief)| {
+                let reading = belief.reading()?;
+                Some(LeaseView {
+                    lease: format!("{namespace}/{name}"),
+                    holder: reading.holder().map(record::shortened),
+                    term: reading.term(),
+                    revision: reading.revision.clone(),
+                    state: format!("{:?}", belief.state()),
+                    unchanged_for_ms: belief.unchanged_for(now).as_millis(),
+                    terms_seen: belief.log().len(),
+                })
+            })
+            .collect();
+        let clusters = inner
+            .clusters
+            .iter()
+            .map(|((namespace, id), names)| (format!("{namespace}/{id}"), names.clone()))
+            .collect();
+        BeliefsView {
+            watches: inner.watches.clone(),
+            clusters,
+            leases,
+        }
+    }
+
+    /// How many ClusterServices and Leases are known.
+    pub fn counts(&self) -> (usize, usize) {
+        let inner = self.inner();
+        (inner.services.len(), inner.leases.len())
+    }
+}
+
+impl Inner {
+    /// The ClusterServices whose leader or settings Lease has this name.
+    fn concerned(&self, namespace: &str, lease: &str) -> BTreeSet<String> {
+        let id = lease
+            .strip_suffix(".leader")
+            .or_else(|| lease.strip_suffix(".settings"));
+        id.map(|id| self.sharing(namespace, id)).unwrap_or_default()
+    }
+
+    fn sharing(&self, namespace: &str, cluster_id: &str) -> BTreeSet<String> {
+        let key = (namespace.to_owned(), cluster_id.to_owned());
+        self.clusters.get(&key).cloned().unwrap_or_default()
+    }
+
+    fn unindex(&mut self, namespace: &str, cluster_id: &str, name: &str) {
+        let key = (namespace.to_owned(), cluster_id.to_owned());
+        if let Some(names) = self.clusters.get_mut(&key) {
+            names.remove(name);
+            if names.is_empty() {
+                self.clusters.remove(&key);
+            }
+        }
+    }
+}
+
+/// (namespace, name) of an object.
+pub fn key(object: &impl ResourceExt) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The beliefs as `/debug/cluster` shows them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BeliefsView {
+    watches: BTreeMap<String, WatchState>,
+    clusters: BTreeMap<String, BTreeSet<String>>,
+    leases: Vec<LeaseView>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LeaseView {
+    lease: String,
+    holder: Option<String>,
+    term: i64,
+    revision: String,
+    state: String,
+    unchanged_for_ms: u128,
+    terms_seen: usize,
+}
+
+#[cfg(test)]
+mod tests;

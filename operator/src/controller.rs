@@ -1,0 +1,8 @@
+//! Controllers. Each kind has one file with its triggers and its reconcile, and a folder with the four
+//! steps: observe (reads), plan (decides, pure), apply (writes), status (derives, pure).
+//!
+//! | Controller | Does |
+//! | --- | --- |
+//! | [`cluster_service`] | hands settings to the pods, shows who leads, announces every change |
+
+pub mod cluster_service;

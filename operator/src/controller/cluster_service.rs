@@ -1,0 +1,192 @@
+//! The controller of ClusterServices.
+//!
+//! Triggers: any change of a ClusterService; a changed holder, term, setting or presence of its Leases
+//! (renewals are no triggers); a holder that fell silent; a back-off or a recheck of its own.
+
+pub mod apply;
+pub mod observe;
+pub mod plan;
+pub mod status;
+
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream};
+use kube_runtime::{
+    controller::{self, Action, applier},
+    reflector::Store,
+};
+use leasehold_crds::{ClusterScope, ClusterService};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::{
+    belief::{Guarded, Trigger, key},
+    context::Context,
+    error::Error,
+};
+use observe::{Facts, SettingsFacts};
+
+/// How many objects are reconciled at the same time.
+const CONCURRENCY: u16 = 16;
+
+/// Reconciles until `ending` resolves; then finishes what runs and returns.
+pub async fn run(
+    context: Arc<Context>,
+    region: Option<String>,
+    store: Store<Guarded>,
+    ending: impl Future<Output = ()> + Send + 'static,
+) {
+    let triggers = triggers(&context, store.clone())
+        .filter(move |trigger| {
+            // Another controller serves the other namespaces.
+            let is_elsewhere = |it: &Trigger| region.is_some() && it.namespace != region;
+            future::ready(!trigger.as_ref().is_ok_and(is_elsewhere))
+        })
+        .take_until(ending.boxed());
+    let reconciled = {
+        let store = store.clone();
+        move |service: Arc<Guarded>, context: Arc<Context>| -> BoxFuture<'static, _> {
+            let store = store.clone();
+            async move { reconcile(&service, &context, &store).await }.boxed()
+        }
+    };
+    let config = controller::Config::default().concurrency(CONCURRENCY);
+    applier(
+        reconciled,
+        error_policy,
+        context,
+        store,
+        Box::pin(triggers),
+        config,
+    )
+    .for_each(|result| async move {
+        match result {
+            // Errors of a pass are logged where they happen.
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
+            // A trigger for an object that is gone.
+            Err(error) => tracing::debug!(%error, "nothing to reconcile"),
+        }
+    })
+    .await;
+}
+
+/// Every object once, then those that news concerns.
+fn triggers(
+    context: &Context,
+    store: Store<Guarded>,
+) -> impl Stream<Item = Result<Trigger, Infallible>> + Send + use<> {
+    let news = context.beliefs.subscribe();
+    let all = |store: &Store<Guarded>| {
+        let all: Vec<Trigger> = store
+            .state()
+            .iter()
+            .map(|it| Trigger::from_obj(it.as_ref()))
+            .collect();
+        stream::iter(all)
+    };
+    let lagged = stream::unfold((news, store.clone()), move |(mut news, store)| async move {
+        let triggers = next_triggers(&mut news, &store).await?;
+        Some((stream::iter(triggers), (news, store)))
+    });
+    all(&store).chain(lagged.flatten()).map(Ok)
+}
+
+async fn next_triggers(
+    news: &mut broadcast::Receiver<Trigger>,
+    store: &Store<Guarded>,
+) -> Option<Vec<Trigger>> {
+    match news.recv().await {
+        Ok(trigger) => Some(vec![trigger]),
+        Err(RecvError::Lagged(_)) => Some(
+            store
+                .state()
+                .iter()
+                .map(|it| Trigger::from_obj(it.as_ref()))
+                .collect(),
+        ),
+        Err(RecvError::Closed) => None,
+    }
+}
+
+/// One pass over one object: observe, plan, apply with status.
+async fn reconcile(
+    service: &Guarded,
+    context: &Context,
+    store: &Store<Guarded>,
+) -> Result<Action, Error> {
+    let began = Instant::now();
+    let result = match &service.0 {
+        Ok(service) => pass(service, context, store).await,
+        Err(invalid) => Err(Error::Unreadable(invalid.error.clone())),
+    };
+    context
+        .metrics
+        .reconciled(began.elapsed(), result.as_ref().err());
+    if result.is_ok() {
+        context.failures.clear(&key(service));
+    }
+    result
+}
+
+async fn pass(
+    service: &ClusterService,
+    context: &Context,
+    store: &Store<Guarded>,
+) -> Result<Action, Error> {
+    if service.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let id = service
+        .cluster_id()
+        .map_err(|error| Error::Unreadable(error.to_string()))?;
+    let facts = observe::observe(context, store, service, id).await;
+    let plan = plan::plan(&facts);
+    apply::apply(context, &facts, &plan).await?;
+    Ok(next_look(&facts, context.timers.recheck))
+}
+
+/// A Lease without our labels is in no watch, so its name is read now and then.
+fn next_look(facts: &Facts, recheck: Duration) -> Action {
+    let is_elected = facts.service.spec.cluster_scope == ClusterScope::Cluster;
+    let is_unwatched = facts.leader.reading.is_none()
+        || facts.blind.is_some()
+        || matches!(facts.settings, SettingsFacts::Foreign(_));
+    if is_elected && is_unwatched {
+        // Without jitter all objects would wake together.
+        Action::requeue(recheck.mul_f64(rand::random_range(0.8..1.2)))
+    } else {
+        Action::await_change()
+    }
+}
+
+fn error_policy(service: Arc<Guarded>, error: &Error, context: Arc<Context>) -> Action {
+    let (namespace, name) = key(service.as_ref());
+    if matches!(error, Error::NotLeading) {
+        return Action::await_change();
+    }
+    let (first, longest) = context.timers.backoff;
+    // The news that a conflict speaks of is usually here within milliseconds.
+    let first = if matches!(error, Error::Conflict { .. }) {
+        first / 20
+    } else {
+        first
+    };
+    let wait = context
+        .failures
+        .next_wait((namespace.clone(), name.clone()), (first, longest));
+    if let Error::Forbidden { action, .. } = error {
+        let role = action.role(&namespace);
+        tracing::error!(key = "permission.denied", namespace, name, %error, role, "apply this Role and bind it to the operator");
+    } else if matches!(error, Error::Conflict { .. }) {
+        tracing::debug!(namespace, name, %error, "looking again");
+    } else {
+        tracing::warn!(key = "reconcile.failed", namespace, name, %error, wait_ms = wait.as_millis(), "trying again");
+    }
+    Action::requeue(wait)
+}
+
+#[cfg(test)]
+mod tests;

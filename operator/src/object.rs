@@ -1,0 +1,4 @@
+//! Pure builders of the objects that the operator makes, one kind per file.
+
+pub mod event;
+pub mod settings_lease;

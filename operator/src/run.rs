@@ -1,0 +1,354 @@
+//! The only wiring: client, watches, HTTP, our own election, and the controllers inside it.
+
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use kube_runtime::reflector::{self, Store};
+use leasehold::{Cluster, Leadership, Scope};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+
+use crate::{
+    admin::{self, Admin},
+    args::{Args, LogFormat},
+    belief::{Beliefs, Guarded, record::shortened},
+    context::{Context, Failures, Timers},
+    controller::cluster_service,
+    metrics::Metrics,
+    watch::{Watcher, sweep},
+};
+
+/// Cluster id of the operator's own election.
+pub const SERVICE: &str = "leasehold-operator";
+/// How often the API server is tried at start, once a second.
+const START_ATTEMPTS: u32 = 30;
+/// Fresh credentials may take a moment to be known.
+const REFUSED_ATTEMPTS: u32 = 3;
+
+/// Why the operator ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The kubeconfig cannot be used.
+    #[error("{origin} cannot be used: {problem}")]
+    Kubeconfig {
+        /// Which file or place.
+        origin: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The API server does not know the credentials.
+    #[error(
+        "the API server {server} refuses the credentials (401 Unauthorized): the token or certificate has expired or is not of this cluster"
+    )]
+    Credentials {
+        /// Its address.
+        server: String,
+    },
+    /// The API server cannot be reached.
+    #[error(
+        "the API server {server} gave no answer in {START_ATTEMPTS} attempts; the last one said: {problem}"
+    )]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// What the last attempt said.
+        problem: String,
+    },
+    /// The HTTP address cannot be bound.
+    #[error(
+        "--metrics-address {address} cannot be bound: {source}; choose another address or port"
+    )]
+    MetricsAddress {
+        /// What was given.
+        address: std::net::SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Our own election cannot begin.
+    #[error("the operator's own election cannot begin: {0}")]
+    Election(String),
+    /// A part that should never end did.
+    #[error("{0} ended unexpectedly")]
+    PartEnded(&'static str),
+    /// The runtime could not be made.
+    #[error("the async runtime cannot be started: {0}")]
+    Runtime(std::io::Error),
+}
+
+impl RunError {
+    /// 2: it cannot work as configured; 1: it stopped working.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Kubeconfig { .. } | Self::MetricsAddress { .. } | Self::Credentials { .. } => 2,
+            Self::Unreachable { .. }
+            | Self::Election(_)
+            | Self::PartEnded(_)
+            | Self::Runtime(_) => 1,
+        }
+    }
+}
+
+/// Log lines to stderr; `RUST_LOG` chooses which.
+pub fn start_log(format: LogFormat) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,kube_client=warn"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+/// Runs the operator on a runtime of its own until a signal ends it.
+pub fn in_runtime(args: Args) -> Result<(), RunError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)?
+        .block_on(run(args))
+}
+
+/// Runs the operator until a signal ends it.
+pub async fn run(args: Args) -> Result<(), RunError> {
+    // Bound first: a port in use is known at once, and probes get answers while we wait for the rest.
+    let listener = TcpListener::bind(args.metrics_address)
+        .await
+        .map_err(|source| RunError::MetricsAddress {
+            address: args.metrics_address,
+            source,
+        })?;
+    let timers = Timers::divided_by(args.timers_divisor);
+    let beliefs = Arc::new(Beliefs::default());
+    let metrics = Arc::new(Metrics::default());
+    let (cluster_sender, cluster_receiver) = watch::channel(None);
+    let mut parts = JoinSet::new();
+    let admin = Admin {
+        beliefs: beliefs.clone(),
+        metrics: metrics.clone(),
+        cluster: cluster_receiver,
+    };
+    parts.spawn(async move {
+        let result = admin::serve(listener, admin).await;
+        tracing::error!(key = "operator.http_ended", ?result);
+        "the HTTP surface"
+    });
+
+    let config = config(args.kubeconfig.as_deref()).await?;
+    let client = reach(&config).await?;
+    let mut regions = Vec::new();
+    for region in args.regions() {
+        let (store, writer) = reflector::store();
+        let watcher = Watcher {
+            client: client.clone(),
+            region: region.clone(),
+            beliefs: beliefs.clone(),
+            metrics: metrics.clone(),
+            timers,
+        };
+        parts.spawn(ended(
+            watcher.clone().watch_services(writer),
+            "the watch of ClusterServices",
+        ));
+        parts.spawn(ended(watcher.watch_leases(), "the watch of Leases"));
+        regions.push((region, store));
+    }
+    parts.spawn(ended(sweep(beliefs.clone(), timers), "the sweep"));
+
+    let namespace = args
+        .lease_namespace
+        .unwrap_or_else(|| config.default_namespace.clone());
+    let cluster = Cluster::builder()
+        .kubernetes_with(config)
+        .namespace(namespace)
+        .build()
+        .await
+        .map_err(|error| RunError::Election(error.to_string()))?;
+    cluster_sender.send_replace(Some(cluster.clone()));
+    let shared = Shared {
+        client,
+        beliefs,
+        metrics,
+        timers,
+        instance: cluster.node_id().to_string(),
+    };
+    let election = cluster
+        .service(SERVICE)
+        .scope(Scope::Cluster)
+        .leader_elected()
+        .run(move |leadership| lead(shared.clone(), regions.clone(), leadership));
+    tokio::select! {
+        result = election => result.map_err(|error| RunError::Election(error.to_string()))?,
+        part = parts.join_next() => {
+            let part = part.and_then(Result::ok).unwrap_or("a part of the operator");
+            return Err(RunError::PartEnded(part));
+        }
+    }
+    cluster.close().await;
+    Ok(())
+}
+
+async fn ended(part: impl Future<Output = ()>, name: &'static str) -> &'static str {
+    part.await;
+    name
+}
+
+/// What outlives a leadership.
+#[derive(Clone)]
+struct Shared {
+    client: Client,
+    beliefs: Arc<Beliefs>,
+    metrics: Arc<Metrics>,
+    timers: Timers,
+    instance: String,
+}
+
+/// The work of the leader. Dropped at the deadline, it writes nothing more; while it drains it finishes
+/// the passes that run.
+async fn lead(
+    shared: Shared,
+    regions: Vec<(Option<String>, Store<Guarded>)>,
+    leadership: Leadership,
+) {
+    let _leading = Leading::begin(&shared.metrics);
+    let context = Arc::new(Context {
+        client: shared.client,
+        gate: Arc::new(leadership.clone()),
+        beliefs: shared.beliefs,
+        metrics: shared.metrics.clone(),
+        timers: shared.timers,
+        instance: shared.instance,
+        failures: Failures::default(),
+    });
+    let controllers = regions.into_iter().map(|(region, store)| {
+        let (context, leadership) = (context.clone(), leadership.clone());
+        async move {
+            tokio::select! {
+                () = leases_known(&context, region.as_deref()) => {}
+                () = drained(leadership.clone()) => return,
+            }
+            cluster_service::run(context, region, store, drained(leadership)).await;
+        }
+    });
+    join_all(controllers).await;
+}
+
+async fn drained(leadership: Leadership) {
+    leadership.draining().await;
+}
+
+/// Without the Leases every status would be wrong; if they cannot be listed, status says so.
+async fn leases_known(context: &Context, region: Option<&str>) {
+    let name = crate::watch::leases(region);
+    loop {
+        let watches = context.beliefs.watches();
+        if watches
+            .get(&name)
+            .is_some_and(|it| it.is_synced || it.problem.is_some())
+        {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Keeps the metric right however the leadership ends.
+struct Leading(Arc<Metrics>);
+
+impl Leading {
+    fn begin(metrics: &Arc<Metrics>) -> Self {
+        metrics.leading.set(1);
+        tracing::info!(key = "operator.leading", "this replica leads");
+        Self(metrics.clone())
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.0.leading.set(0);
+        tracing::info!(key = "operator.standby", "this replica leads no more");
+    }
+}
+
+/// The given kubeconfig; else the pod's service account; else the usual kubeconfig.
+async fn config(kubeconfig: Option<&Path>) -> Result<Config, RunError> {
+    if let Some(path) = kubeconfig {
+        let origin = format!("--kubeconfig {}", path.display());
+        let unusable = |problem: String| RunError::Kubeconfig {
+            origin: origin.clone(),
+            problem,
+        };
+        let read = Kubeconfig::read_from(path).map_err(|error| unusable(with_sources(&error)))?;
+        return Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| unusable(with_sources(&error)));
+    }
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return Config::incluster().map_err(|error| RunError::Kubeconfig {
+            origin: "the pod's service account".to_owned(),
+            problem: with_sources(&error),
+        });
+    }
+    Config::from_kubeconfig(&KubeConfigOptions::default())
+        .await
+        .map_err(|error| RunError::Kubeconfig {
+            origin: "the kubeconfig ($KUBECONFIG or ~/.kube/config)".to_owned(),
+            problem: with_sources(&error),
+        })
+}
+
+/// A client of an API server that answers and knows us; bounded attempts.
+async fn reach(config: &Config) -> Result<Client, RunError> {
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config.clone()).map_err(|error| RunError::Kubeconfig {
+        origin: "the client configuration".to_owned(),
+        problem: with_sources(&error),
+    })?;
+    let mut problem = String::new();
+    let mut refused = 0;
+    for attempt in 1..=START_ATTEMPTS {
+        let answer = tokio::time::timeout(Duration::from_secs(5), client.apiserver_version()).await;
+        match answer {
+            Ok(Ok(_version)) => return Ok(client),
+            Ok(Err(kube::Error::Api(status))) if status.code == 401 => refused += 1,
+            // Whoever may not ask for the version is known all the same.
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => return Ok(client),
+            Ok(Err(error)) => problem = shortened(&with_sources(&error)),
+            Err(_elapsed) => "no answer within 5 s".clone_into(&mut problem),
+        }
+        if refused == REFUSED_ATTEMPTS {
+            return Err(RunError::Credentials { server });
+        }
+        tracing::warn!(
+            key = "operator.waiting",
+            server,
+            attempt,
+            problem,
+            "the API server cannot be used yet"
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Err(RunError::Unreachable { server, problem })
+}
+
+/// The whole chain: the outermost error of a client rarely says what happened.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = error.source();
+    }
+    text
+}

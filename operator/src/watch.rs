@@ -1,0 +1,243 @@
+//! The watches: they feed the beliefs, on every replica, whether or not it leads.
+//!
+//! One watch of ClusterServices and one of our Leases (by label) for the whole cluster, or for each
+//! chosen namespace. They never end: errors are noted, said once, and tried again with a back-off.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt, api::ListParams, core::DeserializeGuard};
+use kube_runtime::{
+    WatchStreamExt,
+    reflector::store::Writer,
+    watcher::{self, Event, watcher},
+};
+use leasehold_crds::keys;
+use tokio::time::Instant;
+
+use crate::{
+    belief::{Beliefs, Guarded, Heard, key, record::shortened},
+    context::Timers,
+    error::Action,
+    metrics::Metrics,
+};
+
+/// What a watch needs.
+#[derive(Clone)]
+pub struct Watcher {
+    /// Client of the API server.
+    pub client: Client,
+    /// One namespace, or all.
+    pub region: Option<String>,
+    /// Where news goes.
+    pub beliefs: Arc<Beliefs>,
+    /// Where failures are counted.
+    pub metrics: Arc<Metrics>,
+    /// How long things may take.
+    pub timers: Timers,
+}
+
+/// Name of the watch of Leases.
+pub fn leases(region: Option<&str>) -> String {
+    format!("leases in {}", region.unwrap_or("all namespaces"))
+}
+
+/// Name of the watch of ClusterServices.
+pub fn services(region: Option<&str>) -> String {
+    format!("clusterservices in {}", region.unwrap_or("all namespaces"))
+}
+
+impl Watcher {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        match &self.region {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
+    }
+
+    /// Watches ClusterServices into `writer` and the beliefs; waits for the CRD first.
+    pub async fn watch_services(self, mut writer: Writer<Guarded>) {
+        let name = services(self.region.as_deref());
+        self.wait_for_crd(&name).await;
+        let mut stream = watcher(self.api::<Guarded>(), watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        let mut listed: Vec<Guarded> = Vec::new();
+        while let Some(event) = stream.next().await {
+            let Some(event) = self.noted(&name, keys::GROUP, "clusterservices", event) else {
+                continue;
+            };
+            let event = lean(event);
+            // The store first: a trigger must find the object that it names.
+            writer.apply_watcher_event(&event);
+            let now = Instant::now();
+            match event {
+                Event::Init => listed.clear(),
+                Event::InitApply(service) => listed.push(service),
+                Event::InitDone => {
+                    let names: BTreeSet<_> = listed.iter().map(key).collect();
+                    self.beliefs.retain_services(self.region.as_deref(), &names);
+                    for service in listed.drain(..) {
+                        self.beliefs.note_service(&service, now);
+                    }
+                    self.beliefs.watch_synced(&name);
+                }
+                Event::Apply(service) => self.beliefs.note_service(&service, now),
+                Event::Delete(service) => {
+                    let (namespace, name) = key(&service);
+                    self.beliefs.forget_service(&namespace, &name);
+                }
+            }
+        }
+    }
+
+    /// Watches our Leases into the beliefs, revision by revision.
+    pub async fn watch_leases(self) {
+        let name = leases(self.region.as_deref());
+        let ours = format!(
+            "{} in ({}, {})",
+            keys::LABEL_LEASE,
+            keys::LEASE_LEADER,
+            keys::LEASE_SETTINGS
+        );
+        let config = watcher::Config::default().labels(&ours);
+        let mut stream = watcher(self.api::<DeserializeGuard<Lease>>(), config)
+            .default_backoff()
+            .boxed();
+        let mut listed = BTreeSet::new();
+        while let Some(event) = stream.next().await {
+            let Some(event) = self.noted(&name, "coordination.k8s.io", "leases", event) else {
+                continue;
+            };
+            let now = Instant::now();
+            match event {
+                Event::Init => listed.clear(),
+                Event::InitApply(lease) => {
+                    listed.insert(key(&lease));
+                    self.beliefs.note_lease(&lease, Heard::ByList, now);
+                }
+                Event::InitDone => {
+                    self.beliefs
+                        .retain_leases(self.region.as_deref(), &listed, now);
+                    self.beliefs.watch_synced(&name);
+                    // Whoever could not see before looks again.
+                    self.beliefs.trigger_all();
+                }
+                Event::Apply(lease) => self.beliefs.note_lease(&lease, Heard::ByWatch, now),
+                Event::Delete(lease) => {
+                    let (namespace, name) = key(&lease);
+                    self.beliefs
+                        .note_reading(&namespace, &name, None, Heard::ByWatch, now);
+                }
+            }
+        }
+    }
+
+    /// The CRD may be installed after the operator.
+    async fn wait_for_crd(&self, watch: &str) {
+        let one = ListParams::default().limit(1);
+        loop {
+            let api = self.api::<Guarded>();
+            let list = api.list_metadata(&one);
+            match tokio::time::timeout(self.timers.request_timeout, list).await {
+                Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
+                    let problem = format!(
+                        "the CRD clusterservices.{} is not installed; waiting for it: kubectl apply -f crds/",
+                        keys::GROUP
+                    );
+                    if self.beliefs.watch_failed(watch, problem.clone(), false) {
+                        tracing::warn!(key = "watch.failed", watch, problem);
+                    }
+                    tokio::time::sleep(self.timers.crd_poll).await;
+                }
+                // Whatever else is wrong, the watch itself will say.
+                Ok(Ok(_) | Err(_)) | Err(_) => {
+                    self.beliefs.watch_recovered(watch);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Notes a failure, and says it once; passes everything else on.
+    fn noted<K>(
+        &self,
+        watch: &str,
+        group: &'static str,
+        resource: &'static str,
+        event: Result<Event<K>, watcher::Error>,
+    ) -> Option<Event<K>> {
+        let error = match event {
+            Ok(event) => {
+                self.beliefs.watch_recovered(watch);
+                return Some(event);
+            }
+            Err(error) => error,
+        };
+        self.metrics.watch_failed(resource);
+        let is_denied = status_code(&error) == Some(403);
+        let problem = if is_denied {
+            let verbs = Action {
+                verb: "list, watch",
+                group,
+                resource,
+            };
+            format!(
+                "{verbs} is forbidden in {}; a role with these rules would help: {{apiGroups: [{group:?}], \
+                 resources: [{resource:?}], verbs: [\"get\", \"list\", \"watch\"]}}",
+                self.region.as_deref().unwrap_or("all namespaces")
+            )
+        } else {
+            format!(
+                "the watch of {watch} failed: {}",
+                shortened(&error.to_string())
+            )
+        };
+        if self.beliefs.watch_failed(watch, problem.clone(), is_denied) {
+            tracing::warn!(key = "watch.failed", watch, problem);
+            if is_denied {
+                self.beliefs.trigger_all();
+            }
+        }
+        None
+    }
+}
+
+/// Nobody needs the managed fields, and they are half of every object.
+fn lean(event: Event<Guarded>) -> Event<Guarded> {
+    let lean = |mut service: Guarded| {
+        service.managed_fields_mut().clear();
+        service
+    };
+    match event {
+        Event::Apply(service) => Event::Apply(lean(service)),
+        Event::Delete(service) => Event::Delete(lean(service)),
+        Event::InitApply(service) => Event::InitApply(lean(service)),
+        other @ (Event::Init | Event::InitDone) => other,
+    }
+}
+
+fn status_code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// Looks for holders that fell silent, for as long as the operator runs.
+pub async fn sweep(beliefs: Arc<Beliefs>, timers: Timers) {
+    let mut ticks = tokio::time::interval(timers.sweep);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        beliefs.sweep(Instant::now());
+    }
+}
