@@ -60,23 +60,26 @@ impl World {
 
     pub fn check_begin(&mut self, p: usize, token: FencingToken) {
         self.stats.begun(self.now, self.processes[p].able_since);
-        let edited = self.judge.edited_until().filter(|until| self.now < *until);
         let claim = self.store.entry(token.revision().number());
         let waited = claim.is_some_and(|entry| self.processes[p].claim_waited(entry.attempt));
-        if let (Some(until), true) = (edited, waited) {
-            let exempt = span(self.now, until);
-            self.judge.edited.push(exempt);
+        // E5: after an edit only who never saw a held revision, or waited, is excused.
+        let edited = self.judge.edited_until().filter(|_| waited).unwrap_or(0);
+        if self.now < edited {
+            self.judge.edited.push(span(self.now, edited));
         }
+        // What ran under a guard that was valid until then ends within the stop budget.
+        let stopped = edited + self.mix.longest(LeaseTiming::stop_budget) * 102 / 100;
         for index in 0..self.living.len() {
             let q = self.living[index];
             let other = &self.processes[q];
-            if q == p || (edited.is_some() && waited) {
-                continue;
-            }
-            if other.guarded(self.now) {
-                self.found(Check::TwoGuards, format!("p{q} and then p{p}"));
-            } else if other.work.running && !other.work.tainted {
-                self.found(Check::StopBudget, format!("work of p{q}, successor p{p}"));
+            let runs = other.work.running && !other.work.tainted;
+            let check = match other.guarded(self.now) {
+                _ if q == p => None,
+                true => (self.now >= edited).then_some(Check::TwoGuards),
+                false => (runs && self.now >= stopped).then_some(Check::StopBudget),
+            };
+            if let Some(check) = check {
+                self.found(check, format!("p{q}, and its successor p{p}"));
             }
         }
     }

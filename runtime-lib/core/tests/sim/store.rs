@@ -168,7 +168,7 @@ impl Store {
             return Vec::new();
         };
         let mut record = stored.state.record.clone();
-        let (mut labelled, mut keeper) = (stored.labelled, stored.keeper);
+        let mut labelled = stored.labelled;
         match edit {
             Edit::Delete => return self.delete().into_iter().collect(),
             Edit::Recreate => {
@@ -176,24 +176,19 @@ impl Store {
                 news.push(self.put(LeaseRecord::default(), true, None));
                 return news;
             }
-            Edit::Empty => (record.holder, keeper) = (None, None),
-            Edit::Forge(holder) => {
-                // Nobody can tell a holder that was put back from one that was never away.
-                let stamp = record.attempt.as_ref();
-                let signed = stamp.is_some_and(|stamp| {
-                    stamp.identity.as_str() == holder && stamp.term == record.term
-                });
-                keeper = signed.then_some(self.writer);
-                record.holder = Some(holder.clone());
-            }
+            Edit::Empty => record.holder = None,
+            Edit::Forge(holder) => record.holder = Some(holder.clone()),
             Edit::Unlabel => labelled = false,
             Edit::Duration(seconds) => record.duration = Some(Duration::from_secs(*seconds)),
-            Edit::Term(term) => {
-                keeper = keeper.filter(|_| record.term == Term::new(*term));
-                record.term = Term::new(*term);
-            }
+            Edit::Term(term) => record.term = Term::new(*term),
             Edit::Prefer(holder) => record.preferred_holder = Some(holder.clone()),
         }
+        // Nobody can tell a record that was put back from one that was never changed.
+        let stamp = record.attempt.as_ref();
+        let signed = stamp.is_some_and(|stamp| {
+            record.holder.as_deref() == Some(stamp.identity.as_str()) && stamp.term == record.term
+        });
+        let keeper = signed.then_some(self.writer);
         let news = self.put(record, labelled, keeper);
         match (stored.labelled, labelled || self.by_name) {
             (_, true) => vec![news],
