@@ -218,11 +218,25 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn ledger(name: &str) -> Ledger {
-        let path =
-            std::env::temp_dir().join(format!("leasehold-ledger-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        Ledger::at(&path)
+    /// A ledger that goes with its test.
+    struct Temporary(Ledger);
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0.path);
+        }
+    }
+
+    impl std::ops::Deref for Temporary {
+        type Target = Ledger;
+        fn deref(&self) -> &Ledger {
+            &self.0
+        }
+    }
+
+    fn ledger(name: &str) -> Temporary {
+        let file = format!("leasehold-ledger-{name}-{}", std::process::id());
+        Temporary(Ledger::at(&std::env::temp_dir().join(file)))
     }
 
     #[test]

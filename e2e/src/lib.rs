@@ -18,6 +18,7 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod wait;
+pub mod workload;
 
 pub use cluster::{Cluster, TestNamespace};
 pub use control_plane::{Component, ControlPlane};

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, Step};
 pub enum Lifetime {
     /// With the process that started it, however that one ends.
     Bound,
-    /// Never: it is a daemon in a session of its own.
+    /// Never: it is a daemon.
     Detached,
 }
 
@@ -206,20 +206,22 @@ pub fn last_lines(log: &Path, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// The same command behind a small program of util-linux that sets its
-/// lifetime and then becomes it (same pid): the calls needed between fork and
-/// exec would be unsafe here.
+/// The same command in a process group of its own, and, if bound, behind a
+/// small program of util-linux that sets its lifetime and then becomes it (same
+/// pid): the calls needed between fork and exec would be unsafe here.
 fn wrap(command: &Command, lifetime: Lifetime) -> Command {
     use std::os::unix::process::CommandExt as _;
     let mut wrapped = match lifetime {
         Lifetime::Bound => {
             let mut setpriv = Command::new("setpriv");
-            setpriv.args(["--pdeathsig", "KILL", "--"]).process_group(0);
+            setpriv
+                .args(["--pdeathsig", "KILL", "--"])
+                .arg(command.get_program());
             setpriv
         }
-        Lifetime::Detached => Command::new("setsid"),
+        Lifetime::Detached => Command::new(command.get_program()),
     };
-    wrapped.arg(command.get_program()).args(command.get_args());
+    wrapped.process_group(0).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(name, value),

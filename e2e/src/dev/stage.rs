@@ -97,11 +97,20 @@ impl Stage {
         self.kubectl.run(&established).await?;
 
         let started = Instant::now();
-        let rights = programs::workspace().join("operator").join("deploy").join("rbac.yaml");
+        let rights = programs::workspace()
+            .join("operator")
+            .join("deploy")
+            .join("rbac.yaml");
         let operator = manifest("operator.yaml");
-        narrator.command("kubectl apply -f operator/deploy/rbac.yaml -f e2e/manifests/operator.yaml");
+        narrator
+            .command("kubectl apply -f operator/deploy/rbac.yaml -f e2e/manifests/operator.yaml");
         let (rights, operator) = (rights.to_string_lossy(), operator.to_string_lossy());
-        narrator.output(&self.kubectl.run(&["apply", "-f", &rights, "-f", &operator]).await?);
+        narrator.output(
+            &self
+                .kubectl
+                .run(&["apply", "-f", &rights, "-f", &operator])
+                .await?,
+        );
         self.wait_for_deployment("leasehold-system", "leasehold-operator")
             .await?;
         narrator.took("the operator is Ready", started.elapsed());
