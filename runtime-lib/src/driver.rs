@@ -29,8 +29,8 @@ pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;
 #[cfg(feature = "kubernetes")]
-pub mod kubernetes;
-pub mod memory;
+pub(crate) mod kubernetes;
+pub(crate) mod memory;
 mod trouble;
 
 pub use trouble::StoreError;
@@ -40,9 +40,6 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Keeps the records that leases are made of.
 pub trait LeaseStore: Send + Sync + 'static {
-    /// The driver's name, as in `LEASEHOLD_LEASES_DRIVER`.
-    fn name(&self) -> &'static str;
-
     /// A quorum read.
     fn read<'a>(
         &'a self,

@@ -50,6 +50,7 @@ pub(crate) fn count(key: &str) {
 }
 
 /// How often `key` occurred in this process.
+#[cfg(feature = "metrics")]
 pub(crate) fn counted(key: &str) -> u64 {
     let position = ALL.iter().position(|known| *known == key);
     position.map_or(0, |position| COUNTS[position].load(Ordering::Relaxed))

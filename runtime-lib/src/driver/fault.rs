@@ -88,10 +88,6 @@ fn lost(verb: &'static str, limit: Duration) -> StoreError {
 }
 
 impl LeaseStore for FaultStore {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn read<'a>(
         &'a self,
         key: &'a LeaseKey,

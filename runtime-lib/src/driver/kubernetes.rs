@@ -30,7 +30,7 @@ mod selection;
 mod subscriptions;
 mod watch;
 
-pub use connection::ConfigError;
+pub(crate) use connection::ConfigError;
 pub(crate) use connection::{config_from_kubeconfig, config_of_pod};
 pub use convert::{Malformed, leader_lease_name, read_lease};
 
@@ -175,10 +175,6 @@ impl KubernetesStore {
 }
 
 impl LeaseStore for KubernetesStore {
-    fn name(&self) -> &'static str {
-        "kubernetes"
-    }
-
     fn read<'a>(
         &'a self,
         key: &'a LeaseKey,

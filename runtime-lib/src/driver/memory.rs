@@ -159,10 +159,6 @@ fn set(annotations: &mut BTreeMap<String, String>, name: &str, value: Option<Str
 }
 
 impl LeaseStore for MemoryStore {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
     fn read<'a>(
         &'a self,
         key: &'a LeaseKey,
