@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,15 @@ type stageMount struct {
 	Source   string `json:"source"`
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"readOnly"`
+}
+
+// The death signal belongs to the thread that armed it, which is the first one.
+// An exec from any other thread would lose it, and the container would outlive
+// its node; so the stage keeps to the first thread.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == stageArgument {
+		runtime.LockOSThread()
+	}
 }
 
 // stageMain runs in fresh mount, UTS and PID namespaces, sets them up and
