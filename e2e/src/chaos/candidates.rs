@@ -10,7 +10,7 @@ use leasehold_core::lease::LeaseTiming;
 use rustix::process::Signal;
 use serde::Deserialize;
 
-use crate::error::{Result, Step};
+use crate::error::{Error, Result, Step};
 use crate::history::{self, Event, Line};
 use crate::process::{Lifetime, Process};
 use crate::{programs, wait};
@@ -56,6 +56,13 @@ impl Workload {
             options.timing.stop_budget(),
         ];
         let mut command = Command::new(programs::beside("leasehold-workload")?);
+        // What configures the harness is no configuration of a workload.
+        for (variable, _) in std::env::vars_os() {
+            let text = variable.to_string_lossy();
+            if text.starts_with("LEASEHOLD_") || text.starts_with("WORKLOAD_") {
+                command.env_remove(&variable);
+            }
+        }
         command
             .env("KUBECONFIG", &options.kubeconfig)
             .env("LEASEHOLD_LEASES_DRIVER", "kubernetes")
@@ -131,6 +138,14 @@ impl Workload {
         found.await.step(|| self.process.last_lines(3))
     }
 
+    /// Waits until it campaigns for one cluster id.
+    pub async fn campaigns(&self, service: &str, within: Duration) -> Result<()> {
+        let is_start = |line: &Line| line.event == Event::Started;
+        self.until("a start", service, 0, within, is_start)
+            .await
+            .map(|_| ())
+    }
+
     /// Waits until it leads one cluster id, anew after `since`.
     pub async fn gained(&self, service: &str, since: u64, within: Duration) -> Result<Line> {
         let is_gain = |line: &Line| line.event == Event::Gained;
@@ -144,6 +159,10 @@ impl Drop for Workload {
     fn drop(&mut self) {
         self.process.kill();
     }
+}
+
+fn has_ended(name: &str, how: &str, what: &str) -> Error {
+    Error::new(format!("{name} ended ({how}) before there was: {what}"))
 }
 
 fn newest_line(path: &Path) -> Option<Line> {
@@ -221,8 +240,21 @@ struct JournalLine {
 }
 
 impl ClientGo {
-    /// Starts it under `identity`.
+    /// Starts it under `identity`; while it leads it writes down that it acts.
     pub fn start(identity: &str, options: &ClientGoOptions) -> Result<Self> {
+        Self::start_acting(identity, options, Some(LOOK))
+    }
+
+    /// Starts it under `identity`; it only campaigns, so that what it costs can be measured.
+    pub fn start_idle(identity: &str, options: &ClientGoOptions) -> Result<Self> {
+        Self::start_acting(identity, options, None)
+    }
+
+    fn start_acting(
+        identity: &str,
+        options: &ClientGoOptions,
+        every: Option<Duration>,
+    ) -> Result<Self> {
         let mut command = Command::new(programs::client_go_candidate()?);
         let [lease, renew, retry] = options.timing.map(|time| format!("{}ms", time.as_millis()));
         command
@@ -232,7 +264,7 @@ impl ClientGo {
             .arg(format!("--lease-duration={lease}"))
             .arg(format!("--renew-deadline={renew}"))
             .arg(format!("--retry-period={retry}"))
-            .arg(format!("--act-every={}ms", LOOK.as_millis()));
+            .args(every.map(|every| format!("--act-every={}ms", every.as_millis())));
         for lease in &options.leases {
             command.arg(format!("--lease={lease}"));
         }
@@ -273,14 +305,18 @@ impl ClientGo {
         within: Duration,
     ) -> Result<Act> {
         let what = format!("'{event}' of {} on {lease}", self.identity);
-        wait::until(&what, within, || async {
-            let acts = self.acts(lease)?;
-            Ok(acts
-                .into_iter()
-                .find(|act| act.t >= since && act.event == event))
-        })
-        .await
-        .step(|| self.process.last_lines(3))
+        let found = wait::until(&what, within, || async {
+            let ended = self.process.ended();
+            let mut acts = self.acts(lease)?.into_iter();
+            let act = acts.find(|act| act.t >= since && act.event == event);
+            Ok(act
+                .map(Ok)
+                .or_else(|| ended.map(|how| Err(has_ended(&self.identity, &how, event)))))
+        });
+        found
+            .await
+            .and_then(|act| act)
+            .step(|| self.process.last_lines(3))
     }
 }
 
