@@ -44,7 +44,7 @@ impl Election {
     ) {
         let term = state.record.term;
         let trusted_until = self.trust_of(&sent, now);
-        self.failures = 0;
+        (self.failures, self.conflicts) = (0, 0);
         self.retry_at = Instant::ZERO;
         self.unresolved.clear();
         if self.stopping || !self.healthy {
@@ -128,7 +128,6 @@ impl Election {
     ) {
         let trusted_until = self.trust_of(sent, now);
         let renew_at = self.renew_after(sent, now);
-        self.failures = 0;
         self.retry_at = Instant::ZERO;
         let Role::Leader(leading) = &mut self.role else {
             return;
@@ -218,7 +217,7 @@ impl Election {
                 out.push(Effect::Notice(Notice::Adopted { attempt }));
             }
             extend(leading, until, out);
-            self.failures = 0;
+            (self.failures, self.conflicts) = (0, 0);
         }
         let wish = state
             .record

@@ -178,6 +178,7 @@ impl Election {
         };
         self.request = None;
         self.read_due = false;
+        self.failures = 0;
         if self.is_overtaken(state, asked) {
             return match state {
                 Some(state) => self.watched(state, now, out),
@@ -270,6 +271,7 @@ impl Election {
         out: &mut Vec<Effect>,
     ) {
         self.acked_at = Some(now);
+        (self.failures, self.conflicts) = (0, 0);
         // The watch may have overtaken this answer: then what it showed is the newest state.
         let overtaken = self
             .seen
@@ -282,7 +284,7 @@ impl Election {
         match (purpose, &mut self.role) {
             (Purpose::Claim, Role::Candidate { .. }) => self.acquired(state, sent, now, out),
             (_, Role::Leader(leading)) if leading.released_early => {
-                leading.revision = state.revision
+                leading.revision = state.revision;
             }
             (_, Role::Leader(_)) => self.renewed(state, &sent, now, out),
             (Purpose::Release, Role::Ending(ending)) => {
@@ -308,13 +310,15 @@ impl Election {
                 if !ending.released {
                     out.push(Effect::Notice(Notice::NotReleased { term: ending.term }));
                 }
+                self.doubt(now);
             }
-            (_, Role::Ending(_) | Role::Stopped) => {}
+            // Read before the next claim: what is known has been replaced.
+            (_, Role::Ending(_) | Role::Stopped) => self.doubt(now),
             (_, Role::Candidate { .. } | Role::Leader(_)) => {
                 self.seen.restart_wait(now); // E3
                 self.doubt(now);
-                self.failures = self.failures.saturating_add(1);
-                if self.failures > 1 {
+                self.conflicts = self.conflicts.saturating_add(1);
+                if self.conflicts > 1 {
                     self.retry_at = now.after(self.config.timing.retry_gap());
                 }
             }
