@@ -63,16 +63,24 @@ impl Watcher {
     /// Watches ClusterServices into `writer` and the beliefs; waits for the CRD first.
     pub async fn watch_services(self, mut writer: Writer<Guarded>) {
         let name = services(self.region.as_deref());
-        self.wait_for_crd(&name).await;
+        loop {
+            self.wait_for_crd(&name).await;
+            self.watch_services_once(&name, &mut writer).await;
+            tokio::time::sleep(self.timers.crd_poll).await;
+        }
+    }
+
+    async fn watch_services_once(&self, name: &str, writer: &mut Writer<Guarded>) {
         let mut stream = watcher(self.api::<Guarded>(), watcher::Config::default())
             .default_backoff()
             .boxed();
         let mut listed: Vec<Guarded> = Vec::new();
         while let Some(event) = stream.next().await {
-            let Some(event) = self.noted(&name, keys::GROUP, "clusterservices", event) else {
-                continue;
+            let event = match self.noted(name, keys::GROUP, "clusterservices", event) {
+                Noted::News(event) => lean(event),
+                Noted::Nothing => continue,
+                Noted::Useless => return,
             };
-            let event = lean(event);
             // The store first: a trigger must find the object that it names.
             writer.apply_watcher_event(&event);
             let now = Instant::now();
@@ -85,7 +93,7 @@ impl Watcher {
                     for service in listed.drain(..) {
                         self.beliefs.note_service(&service, now);
                     }
-                    self.beliefs.watch_synced(&name);
+                    self.beliefs.watch_synced(name);
                 }
                 Event::Apply(service) => self.beliefs.note_service(&service, now),
                 Event::Delete(service) => {
@@ -99,6 +107,13 @@ impl Watcher {
     /// Watches our Leases into the beliefs, revision by revision.
     pub async fn watch_leases(self) {
         let name = leases(self.region.as_deref());
+        loop {
+            self.watch_leases_once(&name).await;
+            tokio::time::sleep(self.timers.crd_poll).await;
+        }
+    }
+
+    async fn watch_leases_once(&self, name: &str) {
         let ours = format!(
             "{} in ({}, {})",
             keys::LABEL_LEASE,
@@ -111,8 +126,10 @@ impl Watcher {
             .boxed();
         let mut listed = BTreeSet::new();
         while let Some(event) = stream.next().await {
-            let Some(event) = self.noted(&name, "coordination.k8s.io", "leases", event) else {
-                continue;
+            let event = match self.noted(name, "coordination.k8s.io", "leases", event) {
+                Noted::News(event) => event,
+                Noted::Nothing => continue,
+                Noted::Useless => return,
             };
             let now = Instant::now();
             match event {
@@ -124,7 +141,7 @@ impl Watcher {
                 Event::InitDone => {
                     self.beliefs
                         .retain_leases(self.region.as_deref(), &listed, now);
-                    self.beliefs.watch_synced(&name);
+                    self.beliefs.watch_synced(name);
                     // Whoever could not see before looks again.
                     self.beliefs.trigger_all();
                 }
@@ -145,67 +162,91 @@ impl Watcher {
             let api = self.api::<Guarded>();
             let list = api.list_metadata(&one);
             match tokio::time::timeout(self.timers.request_timeout, list).await {
-                Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-                    let problem = format!(
-                        "the CRD clusterservices.{} is not installed; waiting for it: kubectl apply -f crds/",
-                        keys::GROUP
-                    );
-                    if self.beliefs.watch_failed(watch, problem.clone(), false) {
-                        tracing::warn!(key = "watch.failed", watch, problem);
-                    }
+                Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                    self.failed(watch, crd_missing(), false);
                     tokio::time::sleep(self.timers.crd_poll).await;
                 }
                 // Whatever else is wrong, the watch itself will say.
-                Ok(Ok(_) | Err(_)) | Err(_) => {
-                    self.beliefs.watch_recovered(watch);
-                    return;
-                }
+                Ok(Ok(_) | Err(_)) | Err(_) => return,
             }
         }
     }
 
-    /// Notes a failure, and says it once; passes everything else on.
+    /// Notes a failure and says it once; passes everything else on.
     fn noted<K>(
         &self,
         watch: &str,
         group: &'static str,
         resource: &'static str,
         event: Result<Event<K>, watcher::Error>,
-    ) -> Option<Event<K>> {
+    ) -> Noted<K> {
         let error = match event {
             Ok(event) => {
-                self.beliefs.watch_recovered(watch);
-                return Some(event);
+                // The start of an attempt is no success yet.
+                if !matches!(event, Event::Init) {
+                    self.beliefs.watch_recovered(watch);
+                }
+                return Noted::News(event);
             }
             Err(error) => error,
         };
         self.metrics.watch_failed(resource);
-        let is_denied = status_code(&error) == Some(403);
-        let problem = if is_denied {
-            let verbs = Action {
-                verb: "list, watch",
-                group,
-                resource,
-            };
-            format!(
-                "{verbs} is forbidden in {}; a role with these rules would help: {{apiGroups: [{group:?}], \
-                 resources: [{resource:?}], verbs: [\"get\", \"list\", \"watch\"]}}",
-                self.region.as_deref().unwrap_or("all namespaces")
-            )
-        } else {
-            format!(
-                "the watch of {watch} failed: {}",
-                shortened(&error.to_string())
-            )
-        };
+        match status_code(&error) {
+            Some(403) => {
+                let verbs = Action {
+                    verb: "list, watch",
+                    group,
+                    resource,
+                };
+                let problem = format!(
+                    "{verbs} is forbidden in {}; a role with this rule would help: {{apiGroups: \
+                     [{group:?}], resources: [{resource:?}], verbs: [\"get\", \"list\", \"watch\"]}}",
+                    self.region.as_deref().unwrap_or("all namespaces")
+                );
+                self.failed(watch, problem, true);
+                Noted::Nothing
+            }
+            Some(404) => {
+                self.failed(watch, crd_missing(), false);
+                Noted::Useless
+            }
+            // The client would go on with a revision that the server does not know for ever.
+            Some(400) => {
+                self.failed(watch, shortened(&error.to_string()), false);
+                Noted::Useless
+            }
+            _ => {
+                self.failed(watch, shortened(&error.to_string()), false);
+                Noted::Nothing
+            }
+        }
+    }
+
+    fn failed(&self, watch: &str, problem: String, is_denied: bool) {
         if self.beliefs.watch_failed(watch, problem.clone(), is_denied) {
             tracing::warn!(key = "watch.failed", watch, problem);
             if is_denied {
                 self.beliefs.trigger_all();
             }
         }
-        None
     }
+}
+
+/// What an item of a watch is good for.
+enum Noted<K> {
+    /// Something to take in.
+    News(Event<K>),
+    /// The watch goes on by itself.
+    Nothing,
+    /// Only a new watch can help.
+    Useless,
+}
+
+fn crd_missing() -> String {
+    format!(
+        "the CRD clusterservices.{} is not installed; waiting for it: kubectl apply -f crds/",
+        keys::GROUP
+    )
 }
 
 /// Nobody needs the managed fields, and they are half of every object.
