@@ -45,17 +45,17 @@ mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if
 fmt: ## Format all Rust code
 	@cargo fmt --all
 
-lint: tools ## Format check, clippy on every feature set with warnings denied, house rules
+lint: tools ## Format check, house rules, clippy with warnings denied
 	@scripts/lint.sh
 
 docs: tools ## API documentation; a broken link is an error
-	@RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+	@scripts/docs.sh
 
 deny: tools ## Licences, sources and banned crates (cargo-deny, installed if missing)
 	@scripts/deny.sh
 
 crds: tools ## Generate crds/*.yaml from the Rust types
-	@cargo xtask crds
+	@scripts/build.sh --xtask && "$${CARGO_TARGET_DIR:-target}/debug/xtask" crds
 
 verify: tools ## Fail if a generated file differs from what would be generated now
 	@scripts/verify.sh

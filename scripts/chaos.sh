@@ -4,8 +4,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Built once into the user's cache; the harness asks the same script for the path.
-e2e/control-plane/build.sh >/dev/null
-
-cargo build --quiet -p leasehold-e2e --bins
-exec target/debug/leasehold-chaos "$@"
+scripts/build.sh
+exec "${CARGO_TARGET_DIR:-target}/debug/leasehold-chaos" "$@"

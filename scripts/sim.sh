@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 seed=${SEED:-$RANDOM$RANDOM}
 hours=${HOURS:-10000}
 echo "make sim SEED=$seed HOURS=$hours"
-SIM_SEED=$seed SIM_HOURS=$hours exec cargo test -p leasehold-core --features controls --test sim -- --nocapture a_thousand_hours
+SIM_SEED=$seed SIM_HOURS=$hours exec cargo test --workspace --all-features --test sim -- --nocapture a_thousand_hours

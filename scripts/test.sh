@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Everything that proves this project: see the test ladder in CONTRIBUTING.md.
-# Arguments go to `cargo test`, e.g. scripts/test.sh -p leasehold-core.
+# Arguments go to `cargo test`, e.g. scripts/test.sh --test sim.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Built once into the user's cache; the harness asks the same scripts for the paths.
-e2e/control-plane/build.sh >/dev/null
-e2e/control-plane/build.sh --candidate >/dev/null
-e2e/process-node/build.sh >/dev/null
+scripts/build.sh --candidate
 
-cargo test --workspace --all-features "$@"
+# The Go programs' own tests, with the options of their builds: their dependencies are compiled already.
+if [ $# -eq 0 ]; then
+	e2e/control-plane/build.sh --test
+	(cd e2e/process-node && CGO_ENABLED=0 GOWORK=off GOFLAGS='' go test -vet=off \
+		-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false ./...)
+fi
+
+# The features are the ones of scripts/build.sh: another selection would compile every dependency again.
+exec cargo test --workspace --all-features "$@"

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo xtask crds --check
+scripts/build.sh --xtask
+"${CARGO_TARGET_DIR:-target}/debug/xtask" crds --check
 e2e/control-plane/build.sh --verify
 cargo metadata --locked --format-version 1 >/dev/null
