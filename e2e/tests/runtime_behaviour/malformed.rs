@@ -57,7 +57,11 @@ fn shapes() -> Vec<Shape> {
         ),
         shape(
             "ancient",
-            with(held("somebody"), "renewTime", json!("0001-01-01T00:00:00Z")),
+            with(
+                held("somebody"),
+                "renewTime",
+                json!("0001-01-01T00:00:00.000000Z"),
+            ),
         ),
         shape(
             "null-duration",

@@ -37,10 +37,16 @@ pub(crate) fn outcome(scenario: &str) {
             !ended.contains_key(scenario) && !ended.contains_key(THE_END)
         })
         .unwrap_or_else(PoisonError::into_inner);
-    match (ended.get(scenario), ended.get(THE_END)) {
-        (Some(Ok(())), _) => {}
-        (Some(Err(error)), _) | (None, Some(Err(error))) => panic!("{error}"),
-        (None, _) => panic!("{scenario} was not selected by the arguments of this run"),
+    let outcome = match (ended.get(scenario), ended.get(THE_END)) {
+        (Some(outcome), _) | (None, Some(outcome @ Err(_))) => Some(outcome.clone()),
+        (None, _) => None,
+    };
+    // A panic under the lock would end the waiting of all others.
+    drop(ended);
+    match outcome {
+        Some(Ok(())) => {}
+        Some(Err(error)) => panic!("{error}"),
+        None => panic!("{scenario} was not selected by the arguments of this run"),
     }
 }
 
