@@ -242,19 +242,20 @@ struct JournalLine {
 impl ClientGo {
     /// Starts it under `identity`; while it leads it writes down that it acts.
     pub fn start(identity: &str, options: &ClientGoOptions) -> Result<Self> {
-        Self::start_acting(identity, options, Some(LOOK))
+        Self::start_with(identity, options, &[acting()])
+    }
+
+    /// Starts it under `identity`; after its first loss it ends.
+    pub fn start_once(identity: &str, options: &ClientGoOptions) -> Result<Self> {
+        Self::start_with(identity, options, &[acting(), "--on-lost=exit".to_owned()])
     }
 
     /// Starts it under `identity`; it only campaigns, so that what it costs can be measured.
     pub fn start_idle(identity: &str, options: &ClientGoOptions) -> Result<Self> {
-        Self::start_acting(identity, options, None)
+        Self::start_with(identity, options, &[])
     }
 
-    fn start_acting(
-        identity: &str,
-        options: &ClientGoOptions,
-        every: Option<Duration>,
-    ) -> Result<Self> {
+    fn start_with(identity: &str, options: &ClientGoOptions, more: &[String]) -> Result<Self> {
         let mut command = Command::new(programs::client_go_candidate()?);
         let [lease, renew, retry] = options.timing.map(|time| format!("{}ms", time.as_millis()));
         command
@@ -264,7 +265,7 @@ impl ClientGo {
             .arg(format!("--lease-duration={lease}"))
             .arg(format!("--renew-deadline={renew}"))
             .arg(format!("--retry-period={retry}"))
-            .args(every.map(|every| format!("--act-every={}ms", every.as_millis())));
+            .args(more);
         for lease in &options.leases {
             command.arg(format!("--lease={lease}"));
         }
@@ -318,6 +319,10 @@ impl ClientGo {
             .and_then(|act| act)
             .step(|| self.process.last_lines(3))
     }
+}
+
+fn acting() -> String {
+    format!("--act-every={}ms", LOOK.as_millis())
 }
 
 impl Drop for ClientGo {

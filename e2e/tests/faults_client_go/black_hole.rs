@@ -1,6 +1,6 @@
 //! B: the leader's link swallows everything, and nobody tells it.
 
-use leasehold_e2e::{history, wait};
+use leasehold_e2e::history;
 
 use crate::ground::{Ground, PATIENCE, demand, ended, last_held, lease, seconds, token};
 use crate::run::Found;
@@ -49,10 +49,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
         .await?;
     rival.until("started", &lease, 0, PATIENCE).await?;
     let ours = ground.ours("black-hole-follower", service, None).await?;
-    wait::until_true("our follower to campaign", PATIENCE, || async {
-        Ok(!ours.lines(service)?.is_empty())
-    })
-    .await?;
+    ours.campaigns(service, PATIENCE).await?;
 
     link.black_hole();
     let hole = history::now();

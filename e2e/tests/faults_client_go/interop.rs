@@ -42,7 +42,9 @@ pub(crate) async fn handed_over_in_both_directions(ground: &Ground) -> Found {
     let mut ours = Vec::new();
     for round in 1..=ROUNDS {
         let candidate = Workload::start(&format!("interop-ours-{round}"), &our_options)?;
-        campaigns(&candidate, &services).await?;
+        for service in &services {
+            candidate.campaigns(service, PATIENCE).await?;
+        }
         let asked = history::now();
         rivals[round - 1].terminate()?;
         for service in &services {
@@ -79,18 +81,6 @@ pub(crate) async fn handed_over_in_both_directions(ground: &Ground) -> Found {
     })?;
     println!("interop: {changes} handovers between client-go and ours, no overlap");
     Ok(Vec::new())
-}
-
-async fn campaigns(ours: &Workload, services: &[String]) -> Result<()> {
-    wait::until_true("our candidate to campaign", PATIENCE, || async {
-        for service in services {
-            if ours.lines(service)?.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    })
-    .await
 }
 
 async fn ended(process: &leasehold_e2e::process::Process) -> Result<()> {

@@ -1,6 +1,7 @@
 //! A: a release that was sent in time and delivered after the takeover.
 
 use http::StatusCode;
+use leasehold_e2e::chaos::candidates::ClientGo;
 use leasehold_e2e::proxy::{Action, When};
 use leasehold_e2e::{Error, Result, history, wait};
 
@@ -76,9 +77,10 @@ async fn wiped(ground: &Ground, number: usize) -> Result<Option<Vec<crate::table
     let service = format!("late-release-to-ours-{number}");
     let (service, lease) = (service.as_str(), lease(&service));
     let link = ground.proxy.pass_through().await?;
-    let rival = ground
-        .rival(&format!("late-wiper-{number}"), service, Some(&link))
-        .await?;
+    let name = format!("late-wiper-{number}");
+    let options = ground.rival_options(&name, &[service], Some(&link)).await?;
+    // Once: it would claim the emptied Lease itself, which is not the fault in question.
+    let rival = ClientGo::start_once(&name, &options)?;
     rival.until("started", &lease, 0, PATIENCE).await?;
     let ours = [
         ground

@@ -25,7 +25,7 @@ pub(crate) async fn by_ours(ground: &Ground) -> Found {
     let follower = ground
         .ours("outage-follower", service, Some(&links[1]))
         .await?;
-    started(&follower, service).await?;
+    follower.campaigns(service, PATIENCE).await?;
 
     links.iter().for_each(leasehold_e2e::proxy::Link::hold);
     let silent = history::now();
@@ -82,7 +82,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
     let ours = ground
         .ours("outage-candidate", service, Some(&links[1]))
         .await?;
-    started(&ours, service).await?;
+    ours.campaigns(service, PATIENCE).await?;
 
     links.iter().for_each(leasehold_e2e::proxy::Link::hold);
     let silent = history::now();
@@ -124,16 +124,6 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
             ),
         ),
     ])
-}
-
-async fn started(
-    workload: &leasehold_e2e::chaos::candidates::Workload,
-    service: &str,
-) -> Result<()> {
-    wait::until_true("a candidate to campaign", PATIENCE, || async {
-        Ok(!workload.lines(service)?.is_empty())
-    })
-    .await
 }
 
 /// The length of the silence is the fault itself, not a wait for something.

@@ -175,10 +175,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
     let rival = ground.rival("paused-rival", service, None).await?;
     rival.until("started", &lease, 0, PATIENCE).await?;
     let ours = ground.ours("pause-follower", service, None).await?;
-    wait::until_true("our follower to campaign", PATIENCE, || async {
-        Ok(!ours.lines(service)?.is_empty())
-    })
-    .await?;
+    ours.campaigns(service, PATIENCE).await?;
     rival.process().pause()?;
     let gained = ours.gained(service, 0, PATIENCE).await?;
     let woken = history::now();

@@ -70,10 +70,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
     let rival = ground.rival("early-releaser", service, None).await?;
     let started = rival.until("started", &lease, 0, PATIENCE).await?;
     let ours = ground.ours("release-follower", service, None).await?;
-    wait::until_true("our follower to campaign", PATIENCE, || async {
-        Ok(!ours.lines(service)?.is_empty())
-    })
-    .await?;
+    ours.campaigns(service, PATIENCE).await?;
     rival.terminate()?;
     let stopped = rival.until("stopped", &lease, 0, PATIENCE).await?;
     let gained = ours.gained(service, started.t, PATIENCE).await?;

@@ -1,6 +1,6 @@
 //! D: a leader sleeps through a rival's whole term.
 
-use leasehold_e2e::history::{self, Event};
+use leasehold_e2e::history;
 use leasehold_e2e::wait;
 
 use crate::ground::{Ground, PATIENCE, demand, ended, last_held, lease, seconds, token};
@@ -79,13 +79,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
         .count();
 
     let successor = ground.ours("our-successor", service, None).await?;
-    wait::until_true("our successor to campaign", PATIENCE, || async {
-        Ok(successor
-            .lines(service)?
-            .iter()
-            .any(|line| line.event == Event::Started))
-    })
-    .await?;
+    successor.campaigns(service, PATIENCE).await?;
     rival.terminate()?;
     let next = successor.gained(service, woken, PATIENCE).await?;
     let (first, second) = (parsed(token(&gained)?)?, parsed(token(&next)?)?);
