@@ -163,9 +163,14 @@ fn backticked(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// `fn a_name(…`, also behind `pub(crate) async`; or `a_name => …` in a list from which a macro makes tests.
 fn function_name(line: &str) -> Option<&str> {
     let after = line.trim_start();
+    if let Some((name, _)) = after.split_once(" => ") {
+        return Some(name).filter(|name| is_snake_case(name));
+    }
     let after = after.strip_prefix("pub ").unwrap_or(after);
+    let after = after.strip_prefix("pub(crate) ").unwrap_or(after);
     let after = after.strip_prefix("async ").unwrap_or(after);
     after.strip_prefix("fn ")?.split(['(', '<']).next()
 }
@@ -260,6 +265,19 @@ mod tests {
             &PROMISES.replace("a_lower_token_is_refused", "a_token_flies"),
         );
         assert_eq!(findings, ["no test is called `a_token_flies`"]);
+    }
+
+    #[test]
+    fn tests_behind_visibility_or_in_a_list_of_a_macro_are_known() {
+        for (line, name) in [
+            ("fn a_b() {", Some("a_b")),
+            ("    pub(crate) async fn a_b(", Some("a_b")),
+            ("    a_b => \"scenario\",", Some("a_b")),
+            ("Some(a) => b,", None),
+            ("let a_b = 1;", None),
+        ] {
+            assert_eq!(function_name(line), name, "{line}");
+        }
     }
 
     #[test]
