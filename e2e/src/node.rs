@@ -53,7 +53,7 @@ impl NodeOptions {
             ),
             (
                 OPERATOR_IMAGE.to_owned(),
-                programs::beside("leasehold-operator")?,
+                programs::operator_path()?,
             ),
             (SHELL_IMAGE.to_owned(), PathBuf::from("/bin/sh")),
         ]);

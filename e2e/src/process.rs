@@ -222,6 +222,13 @@ fn wrap(command: &Command, lifetime: Lifetime) -> Command {
         Lifetime::Detached => Command::new(command.get_program()),
     };
     wrapped.process_group(0).args(command.get_args());
+    // What is said to the harness is not said to what it starts: the library
+    // refuses variables of its prefix that it does not know.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"LEASEHOLD_") {
+            wrapped.env_remove(name);
+        }
+    }
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(name, value),

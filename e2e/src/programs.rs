@@ -11,6 +11,8 @@ use crate::error::{Error, Result, Step};
 pub const CONTROL_PLANE_ENV: &str = "LEASEHOLD_CONTROL_PLANE";
 /// Overrides the path of the process node's binary.
 pub const PROCESS_NODE_ENV: &str = "LEASEHOLD_PROCESS_NODE";
+/// Names a ready-made operator, which is then not built.
+pub const OPERATOR_ENV: &str = "LEASEHOLD_OPERATOR_PROGRAM";
 
 /// etcd, the API server, its controllers and kubectl in one binary.
 pub fn control_plane() -> Result<PathBuf> {
@@ -35,9 +37,21 @@ pub fn process_node() -> Result<PathBuf> {
     built_by_script(&BUILT, PROCESS_NODE_ENV, "process-node", &[])
 }
 
-/// The operator, built first if the caller runs under cargo (a test does).
+/// The operator, built first if the caller runs under cargo (a test does),
+/// unless a ready-made one is named.
 pub fn operator() -> Result<PathBuf> {
-    build("leasehold-operator", "leasehold-operator")
+    match std::env::var_os(OPERATOR_ENV) {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => build("leasehold-operator", "leasehold-operator"),
+    }
+}
+
+/// Where the operator is or will be; see [`beside`].
+pub fn operator_path() -> Result<PathBuf> {
+    match std::env::var_os(OPERATOR_ENV) {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => beside("leasehold-operator"),
+    }
 }
 
 /// Where cargo puts the program `binary` of this workspace, in the profile of

@@ -76,8 +76,8 @@ async fn the_audit_log_counts_each_request_of_an_account_once() -> Result<()> {
     namespace.finish().await
 }
 
-/// A pod that says who it is and then waits; every shell has these words.
-fn deployment(replicas: i32) -> Deployment {
+/// Pods that say who they are and then wait, on one node.
+fn deployment(replicas: i32, node: &str) -> Deployment {
     serde_json::from_value(json!({
         "metadata": { "name": "sleeper" },
         "spec": {
@@ -87,6 +87,7 @@ fn deployment(replicas: i32) -> Deployment {
                 "metadata": { "labels": { "app": "sleeper" } },
                 "spec": {
                     "terminationGracePeriodSeconds": 2,
+                    "nodeSelector": { "kubernetes.io/hostname": node },
                     "containers": [{
                         "name": "shell",
                         "image": "sh",
@@ -126,7 +127,7 @@ async fn a_deployment_runs_logs_restarts_after_a_crash_and_goes() -> Result<()> 
     let pods: Api<Pod> = namespace.api();
     namespace
         .api::<Deployment>()
-        .create(&PostParams::default(), &deployment(2))
+        .create(&PostParams::default(), &deployment(2, node.name()))
         .await?;
     let running = ready_pods(&pods, 2).await?;
     let name = running[0].name_any();

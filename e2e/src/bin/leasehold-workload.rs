@@ -1,5 +1,6 @@
 //! The example service: three pods of it, and one leads.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -10,6 +11,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

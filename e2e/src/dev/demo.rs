@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::leader::Leader;
 use super::narrator::Narrator;
 use super::stage::{EXAMPLE, NAMESPACE, Stage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::{Event, Line};
+use crate::ledger::{Ledger, first_stale};
 use crate::process::Lifetime;
 use crate::wait;
 
@@ -112,24 +113,48 @@ async fn pause(stage: &Stage, narrator: &mut Narrator, leader: &Leader) -> Resul
     .await?;
     narrator.command(&format!("kubectl logs {} | grep refused", leader.pod));
     narrator.output(&refused);
-    narrator.kubectl(&stage.kubectl, &["get", "csvc"]).await
+    show_ledger(stage, narrator)
 }
 
 /// The new leader, as a user sees it.
 async fn show(stage: &Stage, narrator: &Narrator, leader: &Leader, time: Duration) -> Result<()> {
-    narrator.took(&format!("{} leads, term {}", leader.pod, leader.term), time);
+    let what = format!(
+        "{} leads, term {}, after the command",
+        leader.pod, leader.term
+    );
+    narrator.took(&what, time);
     stage.wait_for_status(leader).await?;
-    narrator.kubectl(&stage.kubectl, &["get", "csvc"]).await?;
     narrator
-        .kubectl(
-            &stage.kubectl,
-            &[
-                "get",
-                "events",
-                "--field-selector",
-                "reason=LeadershipChanged",
-                "--sort-by=.lastTimestamp",
-            ],
-        )
-        .await
+        .kubectl(&stage.kubectl, &["get", "csvc", "-o", "wide"])
+        .await?;
+    let events = [
+        "get",
+        "events",
+        "--field-selector",
+        "reason=LeadershipChanged",
+        "--sort-by=.eventTime",
+    ];
+    narrator.command(&format!("kubectl {} | tail -1", events.join(" ")));
+    let newest = stage.kubectl.run(&events).await?;
+    narrator.output(newest.lines().last().unwrap_or_default());
+    Ok(())
+}
+
+/// What the guarded store took, over the whole story (`token-travels`).
+fn show_ledger(stage: &Stage, narrator: &Narrator) -> Result<()> {
+    let entries = Ledger::at(&stage.ledger()).entries()?;
+    let mut tokens: Vec<&str> = entries.iter().map(|entry| entry.token.as_str()).collect();
+    tokens.dedup();
+    if let Some((before, stale)) = first_stale(&entries)? {
+        let (token, highest) = (stale.token, before.token);
+        return Err(Error::new(format!(
+            "the ledger took a write under {token} after {highest}"
+        )));
+    }
+    let writes = entries.iter().filter(|entry| entry.value.is_some()).count();
+    narrator.say(&format!(
+        "The ledger took {writes} writes, in the order of their tokens: {}.",
+        tokens.join(", ")
+    ));
+    Ok(())
 }
