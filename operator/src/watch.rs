@@ -210,8 +210,8 @@ impl Watcher {
                 self.failed(watch, crd_missing(), false);
                 Noted::Useless
             }
-            // The client would go on with a revision that the server does not know for ever.
-            Some(400) => {
+            // The client would go on for ever with a revision that the server cannot use.
+            Some(code) if is_start(&error) && !matches!(code, 429 | 503) => {
                 self.failed(watch, shortened(&error.to_string()), false);
                 Noted::Useless
             }
@@ -261,6 +261,10 @@ fn lean(event: Event<Guarded>) -> Event<Guarded> {
         Event::InitApply(service) => Event::InitApply(lean(service)),
         other @ (Event::Init | Event::InitDone) => other,
     }
+}
+
+fn is_start(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_))
 }
 
 fn status_code(error: &watcher::Error) -> Option<u16> {
