@@ -10,6 +10,8 @@
 mod client_go;
 #[path = "runtime_behaviour/conformance.rs"]
 mod conformance;
+#[path = "runtime_behaviour/credentials.rs"]
+mod credentials;
 #[path = "runtime_behaviour/drain.rs"]
 mod drain;
 #[path = "runtime_behaviour/edits.rs"]
@@ -56,11 +58,13 @@ macro_rules! scenarios {
 
 scenarios! {
     drain::thirty_seconds_of_work_in_a_terminated_pod_end_before_the_lease_is_released,
+    credentials::a_leader_whose_token_expires_says_so_and_leads_no_longer,
     hang::a_leader_whose_work_blocks_its_thread_is_replaced_within_the_bound,
     requests::followers_add_no_requests_but_their_watch,
     upgrade::differently_named_services_of_one_cluster_id_never_overlap,
     reclaim::a_container_restarted_in_place_reclaims_at_once_with_a_new_term,
     rights::a_namespace_that_is_gone_is_said_and_its_return_is_used,
+    credentials::a_leader_whose_account_is_deleted_says_so_and_leads_no_longer,
     rights::missing_rights_are_named_and_used_once_given_back,
     handover::a_killed_leader_is_replaced_when_its_lease_has_lapsed,
     drain::a_drain_that_overruns_is_not_released,
@@ -79,7 +83,7 @@ scenarios! {
     settings::values_fixed_in_code_stay_and_are_published,
     settings::garbage_settings_are_said_and_the_old_ones_stay,
     requests::two_leases_of_one_process_share_one_watch,
-    rights::wrong_or_revoked_credentials_are_said_and_end_no_process,
+    credentials::wrong_credentials_and_servers_are_said_and_end_no_process,
     conformance::the_kubernetes_store_conforms,
     start::in_a_pod_without_a_readable_token_nothing_starts,
     start::garbage_in_every_variable_is_listed_at_once,

