@@ -13,5 +13,9 @@ if [ $# -eq 0 ]; then
 		-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false ./...)
 fi
 
+# Built above, so no test builds it again with other features.
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+export LEASEHOLD_OPERATOR_PROGRAM=$target/debug/leasehold-operator
+
 # The features are the ones of scripts/build.sh: another selection would compile every dependency again.
 exec cargo test --workspace --all-features "$@"
