@@ -31,10 +31,10 @@ sim: tools ## Long simulation of the election: SEED= (random if empty) HOURS= (s
 chaos: tools ## Five minutes and more of faults on a real control plane, judged by a separate checker
 	@scripts/chaos.sh
 
-soak: tools ## Ten settled minutes with zero writes, and 1,000 services
+soak: tools ## Half an hour of chaos, ten settled minutes with zero writes, and 1,000 services
 	@scripts/soak.sh
 
-bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/*.json
+bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/election.json
 	@scripts/bench-election.sh
 
 mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
