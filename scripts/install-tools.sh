@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 RUST=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
-GO=1.26
+GO=1.26.8
 
 missing=()
 say() { echo "tools: $*" >&2; }
@@ -51,7 +51,7 @@ if ! command -v go >/dev/null 2>&1; then
 	arch=amd64
 	[ "$(uname -m)" = x86_64 ] || arch=arm64
 	say "Go is not installed (needs $GO, to build the Kubernetes control plane). Install it with:"
-	say "  curl -fsSL https://go.dev/dl/go$GO.0.linux-$arch.tar.gz | tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin"
+	say "  curl -fsSL https://go.dev/dl/go$GO.linux-$arch.tar.gz | tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin"
 	failed=1
 else
 	# 1.21 and newer fetch the toolchain that go.mod asks for by themselves.
