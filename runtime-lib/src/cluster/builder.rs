@@ -129,8 +129,10 @@ impl ClusterBuilder {
 
     /// Checks everything; an error lists every problem. Must be called within a tokio runtime.
     pub async fn build(mut self) -> Result<Cluster, StartError> {
-        let variables = self.variables.take().map_or_else(process_variables, Ok)?;
-        let (environment, mut problems) = Environment::read(&variables);
+        let given = self.variables.take().map(|variables| (variables, Vec::new()));
+        let (variables, mut problems) = given.unwrap_or_else(process_variables);
+        let (environment, found) = Environment::read(&variables);
+        problems.extend(found);
         let pod = environment.in_pod.then(|| identity::read_pod(&self.account));
         let readable = pod.as_ref().and_then(|pod| pod.as_ref().ok());
         let by_default = if environment.in_pod { Driver::Kubernetes } else { Driver::Memory };
@@ -281,7 +283,7 @@ impl ClusterBuilder {
 }
 
 /// The process's variables; one that is no text is a problem if it is ours.
-fn process_variables() -> Result<BTreeMap<String, String>, StartError> {
+fn process_variables() -> (BTreeMap<String, String>, Vec<String>) {
     let mut variables = BTreeMap::new();
     let mut problems = Vec::new();
     for (name, value) in std::env::vars_os() {
@@ -295,7 +297,7 @@ fn process_variables() -> Result<BTreeMap<String, String>, StartError> {
             _ => {}
         }
     }
-    StartError::unless_empty(problems).map(|()| variables)
+    (variables, problems)
 }
 
 /// SIGTERM and SIGINT begin the shutdown. Later ones change nothing: the drain has its timeout.
@@ -311,7 +313,7 @@ async fn shut_down_on_signal(shutdown: watch::Sender<bool>) {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         };
-        tracing::info!(signal = name, "shutting down: leaders drain, then release");
         shutdown.send_replace(true);
+        tracing::info!(signal = name, "shutting down: leaders drain, then release");
     }
 }
