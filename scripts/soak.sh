@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The long runs: half an hour of chaos (MINUTES= changes that), ten settled minutes of the operator
-# in which it must write nothing, and its thousand services.
+# The long runs: half an hour of chaos, client-go's faults with leases of 15 s, then ten settled minutes
+# of an operator that must write nothing. CHAOS_MINUTES and LEASEHOLD_QUIET_SECONDS set other lengths.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/chaos.sh --minutes "${MINUTES:-30}"
-LEASEHOLD_QUIET_SECONDS=600 scripts/test.sh --test operator_behaviour a_settled_operator_writes_nothing -- --nocapture
-exec scripts/bench-election.sh --only operator_rss --services 1000 --json target/bench/operator-1000.json
+scripts/chaos.sh --minutes "${CHAOS_MINUTES:-30}"
+LEASEHOLD_FAULTS=long scripts/test.sh --test faults_client_go
+LEASEHOLD_QUIET_SECONDS=${LEASEHOLD_QUIET_SECONDS:-600} scripts/test.sh --test operator_behaviour quiet

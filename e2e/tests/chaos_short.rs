@@ -24,7 +24,7 @@ async fn a_minute_of_chaos_breaks_no_guarantee() -> Result<()> {
     println!("LEASEHOLD_CHAOS_SEED={seed} gives the same order of disturbances again");
     let options = Options {
         seed,
-        length: Duration::from_secs(60),
+        length: Duration::from_mins(1),
         deck: Length::Short,
         processes: 5,
         timing: LeaseTiming::FAST,

@@ -24,7 +24,7 @@ pub const SERVICE: &str = "chaos";
 /// A leader's newest line is at most this old; guards are asked far more often.
 const FRESH: u64 = 1_500_000_000;
 /// If nobody leads for so long, there is nothing left to disturb.
-const STUCK: Duration = Duration::from_secs(120);
+const STUCK: Duration = Duration::from_mins(2);
 /// Between guarded writes.
 const WRITE_EVERY_MS: u64 = 50;
 

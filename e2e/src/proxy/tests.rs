@@ -22,7 +22,7 @@ use crate::wait;
 
 /// Long enough that an answer that can come has come.
 const PATIENCE: Duration = Duration::from_millis(300);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Counts what it carries out.
 #[derive(Default)]

@@ -62,6 +62,7 @@ impl Ground {
         }))
     }
 
+    /// All scenarios passed: the namespace goes.
     pub(crate) async fn clear(self) -> Result<()> {
         self.namespace.finish().await
     }

@@ -103,7 +103,7 @@ fn judged(ground: &Ground, service: &str, lines: &[Line], rivals: &[ClientGo]) -
         ..History::default()
     };
     let bounds = Bounds {
-        vacancy_max: Duration::from_secs(3600),
+        vacancy_max: Duration::from_hours(1),
         changes_min: 2 * ROUNDS,
     };
     let report = history.check(bounds);

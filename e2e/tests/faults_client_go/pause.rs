@@ -23,7 +23,7 @@ struct Woken {
     service: &'static str,
     workloads: [Workload; 2],
     old: String,
-    woken: u64,
+    resumed: u64,
     took_over: u64,
 }
 
@@ -44,7 +44,7 @@ impl Woken {
             }
             let workload = Workload::start(&name, &options)?;
             if role == "leader" {
-                old = token(&workload.gained(service, 0, PATIENCE).await?)?.to_owned();
+                token(&workload.gained(service, 0, PATIENCE).await?)?.clone_into(&mut old);
             }
             workloads.push(workload);
         }
@@ -80,7 +80,7 @@ impl Woken {
             service,
             workloads: [leader, follower],
             old,
-            woken,
+            resumed: woken,
             took_over: gained.t,
         })
     }
@@ -88,7 +88,7 @@ impl Woken {
     /// What the woken leader wrote down about its old term afterwards.
     fn afterwards(&self) -> Result<Vec<Line>> {
         let mut lines = self.workloads[0].lines(self.service)?;
-        lines.retain(|line| line.t >= self.woken && line.token.as_ref() == Some(&self.old));
+        lines.retain(|line| line.t >= self.resumed && line.token.as_ref() == Some(&self.old));
         Ok(lines)
     }
 
@@ -122,8 +122,8 @@ pub(crate) async fn by_ours(ground: &Ground) -> Found {
     demand(count(Event::CheckFailed) <= 1, || {
         format!("the work future was polled again: {lines:?}")
     })?;
-    let told = ended(&lines, &woken.old, woken.woken).unwrap_or(woken.woken);
-    demand(woken.took_over < woken.woken, || {
+    let told = ended(&lines, &woken.old, woken.resumed).unwrap_or(woken.resumed);
+    demand(woken.took_over < woken.resumed, || {
         "nobody took over".to_owned()
     })?;
     Ok(vec![cell(
@@ -131,7 +131,7 @@ pub(crate) async fn by_ours(ground: &Ground) -> Found {
         Role::ByOurs,
         format!(
             "check() fails at once, told after {:.0} ms, work not polled again, overlap 0",
-            seconds(woken.woken, told) * 1000.0
+            seconds(woken.resumed, told) * 1000.0
         ),
     )])
 }

@@ -79,8 +79,12 @@ pub(crate) fn outcome(scenario: &str) -> Option<Vec<Cell>> {
             !ended.contains_key(scenario) && !ended.contains_key("")
         })
         .unwrap_or_else(PoisonError::into_inner);
-    match ended.get(scenario).or_else(|| ended.get("")) {
-        Some(Ok(cells)) if ended.contains_key(scenario) => Some(cells.clone()),
+    let is_own = ended.contains_key(scenario);
+    let outcome = ended.get(scenario).or_else(|| ended.get("")).cloned();
+    // A panic under the lock would end the waiting of all others, and pass them.
+    drop(ended);
+    match outcome {
+        Some(Ok(cells)) if is_own => Some(cells),
         Some(Err(error)) => panic!("{error}"),
         _ => None,
     }
@@ -121,18 +125,24 @@ async fn play(board: &'static Board) -> Result<()> {
             (name, found)
         });
     }
+    let mut ground = Some(ground);
     let mut cells = Vec::new();
     let mut broken = false;
     while let Some(ended) = running.join_next().await {
         let (name, found) = ended?;
         broken |= found.is_err();
         cells.extend(found.as_deref().unwrap_or_default().iter().cloned());
+        if running.is_empty() {
+            // Before the last test is told, since the process ends with it. Past the capture of
+            // the test runner: the table is a result, not a log.
+            let _ = std::io::stdout().write_all(table::render(&cells).as_bytes());
+            if let Some(ground) = ground.take().and_then(Arc::into_inner)
+                && !broken
+            {
+                ground.clear().await?;
+            }
+        }
         board.post(&name, found);
-    }
-    // Past the capture of the test runner: the table is a result, not a log.
-    let _ = std::io::stdout().write_all(table::render(&cells).as_bytes());
-    if !broken && let Some(ground) = Arc::into_inner(ground) {
-        ground.clear().await?;
     }
     Ok(())
 }
