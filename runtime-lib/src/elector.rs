@@ -309,7 +309,7 @@ impl Elector {
     /// A repeated complaint is logged once, then at a lower level until it changes.
     fn complain(&mut self, verb: &'static str, error: StoreError) {
         let reason = error.reason();
-        if self.setup.board.note_error(&error.to_string()) {
+        if self.setup.board.note_error(&error) {
             tracing::warn!(key = signal::LEASE_UNAVAILABLE, cluster_id = %self.setup.key, verb, reason, %error, "the lease store does not serve us; retrying");
         } else {
             tracing::debug!(key = signal::LEASE_UNAVAILABLE, cluster_id = %self.setup.key, verb, reason, %error, "still not served");

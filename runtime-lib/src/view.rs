@@ -8,7 +8,7 @@ use leasehold_core::time::Instant;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::driver::Marks;
+use crate::driver::{Marks, StoreError};
 
 /// The beliefs of one process, for a debug page.
 #[derive(Clone, Debug, Serialize)]
@@ -71,7 +71,8 @@ pub(crate) struct Board {
 #[derive(Default)]
 struct State {
     belief: Option<Belief>,
-    last_error: Option<String>,
+    /// Reason and text.
+    last_error: Option<(&'static str, String)>,
     watch_error: Option<String>,
     settings_problem: Option<String>,
     overrun: bool,
@@ -97,11 +98,11 @@ impl Board {
         self.state().belief = Some(Belief { view, marks, timing });
     }
 
-    /// Returns true if this is another error than the last one.
-    pub(crate) fn note_error(&self, error: &str) -> bool {
+    /// Returns true if the last error had another reason.
+    pub(crate) fn note_error(&self, error: &StoreError) -> bool {
         let mut state = self.state();
-        let is_new = state.last_error.as_deref() != Some(error);
-        state.last_error = Some(error.to_owned());
+        let is_new = state.last_error.as_ref().map(|(reason, _)| *reason) != Some(error.reason());
+        state.last_error = Some((error.reason(), error.to_string()));
         is_new
     }
 
@@ -134,6 +135,7 @@ impl Board {
     pub(crate) fn status(&self) -> ServiceStatus {
         let state = self.state();
         let now = self.clock.now();
+        let last_error = state.last_error.as_ref().map(|(_, text)| text.clone());
         let mut status = ServiceStatus {
             service: self.service.clone(),
             cluster_id: self.cluster_id.clone(),
@@ -145,7 +147,7 @@ impl Board {
             waits_for: "nothing: every node does this work".to_owned(),
             until_s: None,
             failures: 0,
-            last_error: state.last_error.clone().or_else(|| state.watch_error.clone()),
+            last_error: last_error.or_else(|| state.watch_error.clone()),
             settings_generation: None,
             settings_problem: state.settings_problem.clone(),
             fixed: None,

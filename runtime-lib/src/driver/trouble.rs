@@ -13,7 +13,7 @@ pub enum StoreError {
         detail: String,
     },
     /// No answer in time.
-    #[error("the lease store did not answer a {verb} within {} s", .limit.as_secs_f64())]
+    #[error("the lease store did not answer within {:.1} s ({verb})", .limit.as_secs_f64())]
     TimedOut {
         /// The verb of the request.
         verb: &'static str,

@@ -244,6 +244,7 @@ fn build(method: Method, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, 
     let request = Request::builder().method(method).uri(path);
     request
         .header(http::header::ACCEPT, "application/json")
+        .header(http::header::USER_AGENT, concat!("leasehold/", env!("CARGO_PKG_VERSION")))
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body)
         .map_err(|error| StoreError::Invalid { detail: error.to_string() })

@@ -163,6 +163,7 @@ impl Watch {
             match self.stream(selection, made, &query, &mut revision, &mut shown).await {
                 Ok(None) => {} // closed on time: go on where it ended
                 Ok(Some(ended)) => return ended,
+                Err(StoreError::Expired { .. }) => return Ended::Stale,
                 Err(error) => return Ended::Failed { error, listed: true },
             }
         }
@@ -405,3 +406,6 @@ fn settings_text(object: &Value) -> Option<String> {
     let text = object["metadata"]["annotations"][keys::ANNOTATION_SETTINGS].as_str();
     text.map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;
