@@ -1,4 +1,5 @@
 //! The kind `ClusterService`: what a service wants of its cluster, and what the operator sees of it.
+#![allow(clippy::struct_field_names)] // units belong to the names of the API
 #![allow(unreachable_pub)] // the derive of the schema makes twins of the structs inside functions
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -288,14 +288,14 @@ impl Beliefs {
     }
 
     /// Notes that a watch delivers nothing now; true if that is news.
-    pub fn watch_failed(&self, watch: &str, problem: String, is_denied: bool) -> bool {
+    pub fn watch_failed(&self, watch: &str, problem: &str, is_denied: bool) -> bool {
         let mut inner = self.inner();
         let state = inner.watches.entry(watch.to_owned()).or_default();
-        let is_news = state.problem.as_ref() != Some(&problem);
+        let is_news = state.problem.as_deref() != Some(problem);
         *state = WatchState {
             is_synced: state.is_synced,
             is_denied,
-            problem: Some(problem),
+            problem: Some(problem.to_owned()),
         };
         is_news
     }

@@ -54,10 +54,10 @@ impl Timers {
         Self {
             request_timeout: Duration::from_secs(10),
             sweep: Duration::from_millis(500) / divisor,
-            recheck: Duration::from_secs(60) / divisor,
+            recheck: Duration::from_mins(1) / divisor,
             backoff: (
                 Duration::from_secs(1) / divisor,
-                Duration::from_secs(300) / divisor,
+                Duration::from_mins(5) / divisor,
             ),
             crd_poll: Duration::from_secs(5) / divisor,
         }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_longest_for_each_object_on_its_own() {
         let failures = Failures::default();
-        let bounds = (Duration::from_secs(1), Duration::from_secs(300));
+        let bounds = (Duration::from_secs(1), Duration::from_mins(5));
         let key = |name: &str| ("demo".to_owned(), name.to_owned());
         let mut expected = 1.0;
         for _ in 0..40 {

@@ -163,7 +163,7 @@ impl Watcher {
             let list = api.list_metadata(&one);
             match tokio::time::timeout(self.timers.request_timeout, list).await {
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-                    self.failed(watch, crd_missing(), false);
+                    self.failed(watch, &crd_missing(), false);
                     tokio::time::sleep(self.timers.crd_poll).await;
                 }
                 // Whatever else is wrong, the watch itself will say.
@@ -203,27 +203,27 @@ impl Watcher {
                      [{group:?}], resources: [{resource:?}], verbs: [\"get\", \"list\", \"watch\"]}}",
                     self.region.as_deref().unwrap_or("all namespaces")
                 );
-                self.failed(watch, problem, true);
+                self.failed(watch, &problem, true);
                 Noted::Nothing
             }
             Some(404) => {
-                self.failed(watch, crd_missing(), false);
+                self.failed(watch, &crd_missing(), false);
                 Noted::Useless
             }
             // The client would go on for ever with a revision that the server cannot use.
             Some(code) if is_start(&error) && !matches!(code, 429 | 503) => {
-                self.failed(watch, shortened(&error.to_string()), false);
+                self.failed(watch, &shortened(&error.to_string()), false);
                 Noted::Useless
             }
             _ => {
-                self.failed(watch, shortened(&error.to_string()), false);
+                self.failed(watch, &shortened(&error.to_string()), false);
                 Noted::Nothing
             }
         }
     }
 
-    fn failed(&self, watch: &str, problem: String, is_denied: bool) {
-        if self.beliefs.watch_failed(watch, problem.clone(), is_denied) {
+    fn failed(&self, watch: &str, problem: &str, is_denied: bool) {
+        if self.beliefs.watch_failed(watch, problem, is_denied) {
             tracing::warn!(key = "watch.failed", watch, problem);
             if is_denied {
                 self.beliefs.trigger_all();
@@ -271,8 +271,8 @@ fn status_code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
     }
 }

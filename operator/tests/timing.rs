@@ -1,4 +1,5 @@
 //! The timing rule of the schema and the timing type of the code accept the same timings.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
 
@@ -42,9 +43,9 @@ fn schema_and_code_accept_the_same_timings() {
             "duration, heartbeat, attempt, stop: {timing:?}"
         );
         if expected {
-            accepted += 1
+            accepted += 1;
         } else {
-            refused += 1
+            refused += 1;
         }
     };
     for d in [0_u64, 1, 2, 5, 6, 7, 15, 30, 60, 101, 3600, 3601] {

@@ -39,7 +39,7 @@ pub async fn run(
     store: Store<Guarded>,
     ending: impl Future<Output = ()> + Send + 'static,
 ) {
-    let triggers = triggers(&context, store.clone())
+    let triggers = triggers(&context, &store)
         .filter(move |trigger| {
             // Another controller serves the other namespaces.
             let is_elsewhere = |it: &Trigger| region.is_some() && it.namespace != region;
@@ -76,22 +76,23 @@ pub async fn run(
 /// Every object once, then those that news concerns.
 fn triggers(
     context: &Context,
-    store: Store<Guarded>,
+    store: &Store<Guarded>,
 ) -> impl Stream<Item = Result<Trigger, Infallible>> + Send + use<> {
     let news = context.beliefs.subscribe();
-    let all = |store: &Store<Guarded>| {
-        let all: Vec<Trigger> = store
-            .state()
-            .iter()
-            .map(|it| Trigger::from_obj(it.as_ref()))
-            .collect();
-        stream::iter(all)
-    };
-    let lagged = stream::unfold((news, store.clone()), move |(mut news, store)| async move {
+    let all = stream::iter(every_object(store));
+    let later = stream::unfold((news, store.clone()), move |(mut news, store)| async move {
         let triggers = next_triggers(&mut news, &store).await?;
         Some((stream::iter(triggers), (news, store)))
     });
-    all(&store).chain(lagged.flatten()).map(Ok)
+    all.chain(later.flatten()).map(Ok)
+}
+
+fn every_object(store: &Store<Guarded>) -> Vec<Trigger> {
+    let objects = store.state();
+    objects
+        .iter()
+        .map(|it| Trigger::from_obj(it.as_ref()))
+        .collect()
 }
 
 async fn next_triggers(
@@ -100,13 +101,7 @@ async fn next_triggers(
 ) -> Option<Vec<Trigger>> {
     match news.recv().await {
         Ok(trigger) => Some(vec![trigger]),
-        Err(RecvError::Lagged(_)) => Some(
-            store
-                .state()
-                .iter()
-                .map(|it| Trigger::from_obj(it.as_ref()))
-                .collect(),
-        ),
+        Err(RecvError::Lagged(_)) => Some(every_object(store)),
         Err(RecvError::Closed) => None,
     }
 }
@@ -162,6 +157,7 @@ fn next_look(facts: &Facts, recheck: Duration) -> Action {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // the shape that the runtime asks for
 fn error_policy(service: Arc<Guarded>, error: &Error, context: Arc<Context>) -> Action {
     let (namespace, name) = key(service.as_ref());
     if matches!(error, Error::NotLeading) {

@@ -71,20 +71,19 @@ fn change_note(announcement: &Announcement) -> String {
         (None, Some(_)) => "somebody",
         (None, None) => "nobody",
     };
-    let mut note = format!(
-        "Leader changed from {from} to {}, term {}",
+    let ended = match &entry.previous_ended {
+        Some(ended) => format!("; the leadership before: {ended}"),
+        None => String::new(),
+    };
+    let missed = match entry.missed {
+        0 => String::new(),
+        1 => "; 1 change before it was not observed".to_owned(),
+        missed => format!("; {missed} changes before it were not observed"),
+    };
+    format!(
+        "Leader changed from {from} to {}, term {}{ended}{missed}.",
         entry.holder, entry.term
-    );
-    if let Some(ended) = &entry.previous_ended {
-        note.push_str(&format!("; the leadership before: {ended}"));
-    }
-    match entry.missed {
-        0 => {}
-        1 => note.push_str("; 1 change before it was not observed"),
-        missed => note.push_str(&format!("; {missed} changes before it were not observed")),
-    }
-    note.push('.');
-    note
+    )
 }
 
 /// The leading pod, if the holder names one.

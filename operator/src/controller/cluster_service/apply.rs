@@ -238,9 +238,9 @@ async fn create_event(
         .write(CREATE_EVENT, namespace, api.create(&parameters, event))
         .await
     {
-        // A name says object, Lease and term: whoever wrote it, the change is announced.
-        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
-        Err(Error::Terminating { .. }) => Ok(()),
+        // A name says object, Lease and term: whoever wrote it, the change is announced. In a
+        // namespace that goes away nobody reads it.
+        Ok(_) | Err(Error::Conflict { .. } | Error::Terminating { .. }) => Ok(()),
         Err(Error::Api { source, .. }) if is_refused_for_good(&source) => {
             // An Event that the server finds invalid would block all later ones.
             let source = shortened(&source.to_string());

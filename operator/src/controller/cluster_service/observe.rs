@@ -10,7 +10,7 @@ use leasehold_crds::{ClusterId, ClusterScope, ClusterService, Settings, keys};
 use tokio::time::Instant;
 
 use crate::{
-    belief::{Guarded, Heard, LeaseReading, LeaseState, Sighting, record::shortened},
+    belief::{Guarded, Heard, LeaseBelief, LeaseReading, LeaseState, Sighting, record::shortened},
     context::Context,
     error::{Action, Error},
 };
@@ -106,7 +106,9 @@ pub async fn observe(
     };
     let belief = beliefs.lease(&namespace, &lease);
     let leader = LeaderFacts {
-        state: belief.as_ref().map_or(LeaseState::Absent, |it| it.state()),
+        state: belief
+            .as_ref()
+            .map_or(LeaseState::Absent, LeaseBelief::state),
         reading: belief.as_ref().and_then(|it| it.reading().cloned()),
         log: belief
             .map(|it| it.log().iter().cloned().collect())

@@ -62,7 +62,7 @@ fn sighting(term: i64, holder: &str, heard: Heard) -> Sighting {
         ending: Ending::Unknown,
         released: None,
         heard,
-        at: Instant::now() + Duration::from_secs(60),
+        at: Instant::now() + Duration::from_mins(1),
     }
 }
 
