@@ -75,7 +75,9 @@ struct Inner {
 
 impl Hub {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::default() })
+        Arc::new(Self {
+            inner: Mutex::default(),
+        })
     }
 
     pub(crate) fn subscribe(&self) -> LeadershipChanges {
@@ -93,7 +95,9 @@ impl Hub {
     pub(crate) fn report(&self, change: &LeadershipChange) {
         let mut inner = self.inner();
         inner.latest = Some(change.clone());
-        inner.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+        inner
+            .subscribers
+            .retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 
     /// No more changes will come.
@@ -139,7 +143,11 @@ impl Onlooker {
     }
 
     /// The answer to a list or read sent at `asked`.
-    pub(crate) fn read(&mut self, state: Option<&Versioned>, asked: Instant) -> Vec<LeadershipChange> {
+    pub(crate) fn read(
+        &mut self,
+        state: Option<&Versioned>,
+        asked: Instant,
+    ) -> Vec<LeadershipChange> {
         if asked < self.acked_at {
             return Vec::new();
         }
@@ -157,7 +165,10 @@ impl Onlooker {
             self.newest = Some(state.revision);
         }
         let changes = self.observer.note(state);
-        changes.into_iter().flat_map(|change| self.translate(change)).collect()
+        changes
+            .into_iter()
+            .flat_map(|change| self.translate(change))
+            .collect()
     }
 
     fn translate(&self, change: Change) -> Vec<LeadershipChange> {
@@ -169,7 +180,14 @@ impl Onlooker {
             reason,
         };
         match change {
-            Change::Gained { term, holder, previous, ended, missed, .. } => {
+            Change::Gained {
+                term,
+                holder,
+                previous,
+                ended,
+                missed,
+                ..
+            } => {
                 let mut changes = Vec::new();
                 if let Some(Missed { from, to }) = missed {
                     let kind = ChangeKind::Missed { from, to };
@@ -183,7 +201,11 @@ impl Onlooker {
                 changes
             }
             Change::Vacated { holder, .. } if self.own.contains(&holder) => Vec::new(),
-            Change::Vacated { term, holder, ended } => {
+            Change::Vacated {
+                term,
+                holder,
+                ended,
+            } => {
                 let kind = match ended {
                     Ended::Released => ChangeKind::Resigned,
                     _ => ChangeKind::Lost,
@@ -195,7 +217,9 @@ impl Onlooker {
 }
 
 fn describe(ended: Ended, previous: Option<&str>) -> String {
-    let of = previous.map(|holder| format!(" (before: {holder})")).unwrap_or_default();
+    let of = previous
+        .map(|holder| format!(" (before: {holder})"))
+        .unwrap_or_default();
     let how = match ended {
         Ended::NotSeen => "no leadership was seen before",
         Ended::Released => "released by its holder",

@@ -39,7 +39,10 @@ struct TestSource {
 impl Clock {
     /// The boot-time clock.
     pub(crate) fn boot() -> Self {
-        Self { source: Source::Boot, resumed: Arc::new(watch::Sender::new(0)) }
+        Self {
+            source: Source::Boot,
+            resumed: Arc::new(watch::Sender::new(0)),
+        }
     }
 
     /// The boot-time clock, for tests on real servers.
@@ -52,8 +55,14 @@ impl Clock {
     #[cfg(any(test, feature = "testing"))]
     pub fn test() -> Self {
         let start = tokio::time::Instant::now();
-        let source = TestSource { start, jumped_nanos: std::sync::atomic::AtomicU64::new(0) };
-        Self { source: Source::Test(Arc::new(source)), resumed: Arc::new(watch::Sender::new(0)) }
+        let source = TestSource {
+            start,
+            jumped_nanos: std::sync::atomic::AtomicU64::new(0),
+        };
+        Self {
+            source: Source::Test(Arc::new(source)),
+            resumed: Arc::new(watch::Sender::new(0)),
+        }
     }
 
     /// Jumps ahead without running a timer, as a process sees it that was stopped and went on.
@@ -63,7 +72,9 @@ impl Clock {
     pub fn jump(&self, by: Duration) {
         if let Source::Test(source) = &self.source {
             let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-            source.jumped_nanos.fetch_add(nanos, std::sync::atomic::Ordering::SeqCst);
+            source
+                .jumped_nanos
+                .fetch_add(nanos, std::sync::atomic::Ordering::SeqCst);
         }
     }
 
@@ -79,7 +90,9 @@ impl Clock {
             Source::Boot => boot_now(),
             #[cfg(any(test, feature = "testing"))]
             Source::Test(source) => {
-                let jumped = source.jumped_nanos.load(std::sync::atomic::Ordering::SeqCst);
+                let jumped = source
+                    .jumped_nanos
+                    .load(std::sync::atomic::Ordering::SeqCst);
                 // Origin above zero: the machine reads ZERO as "never happened".
                 Instant::from_nanos(1_000_000_000 + jumped).after(source.start.elapsed())
             }
@@ -150,13 +163,17 @@ fn boot_now() -> Instant {
 
 #[cfg(target_os = "linux")]
 fn ahead_of_monotonic() -> Duration {
-    let monotonic = nanos(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic));
+    let monotonic = nanos(rustix::time::clock_gettime(
+        rustix::time::ClockId::Monotonic,
+    ));
     boot_now().since(Instant::from_nanos(monotonic))
 }
 
 fn nanos(time: rustix::time::Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -191,6 +208,10 @@ mod tests {
         clock.jump(Duration::from_secs(7200));
         clock.wake_sleepers();
         sleeper.await.unwrap();
-        assert_eq!(before.elapsed(), Duration::ZERO, "woken by the resume, not by the timer");
+        assert_eq!(
+            before.elapsed(),
+            Duration::ZERO,
+            "woken by the resume, not by the timer"
+        );
     }
 }

@@ -84,7 +84,11 @@ impl Cluster {
         let key = LeaseKey::new(cluster_id)
             .map_err(|error| StartError::new(format!("cluster id: {error}")))?;
         StartError::unless_empty(self.problems_with_store())?;
-        Ok(changes::observe(self.store()?, self.inner.clock.clone(), key))
+        Ok(changes::observe(
+            self.store()?,
+            self.inner.clock.clone(),
+            key,
+        ))
     }
 
     /// The name of this node: the pod, or the node id outside a pod.
@@ -132,7 +136,10 @@ impl Cluster {
             identity: self.inner.identity.to_string(),
             driver: self.driver().to_owned(),
             namespace: self.inner.namespace.clone(),
-            services: services.values().map(|registered| registered.board.status()).collect(),
+            services: services
+                .values()
+                .map(|registered| registered.board.status())
+                .collect(),
         }
     }
 
@@ -192,19 +199,30 @@ impl Cluster {
             )));
         }
         let number = services.keys().next_back().map_or(0, |last| last + 1);
-        services.insert(number, Registered { service: service.to_owned(), key, board });
+        services.insert(
+            number,
+            Registered {
+                service: service.to_owned(),
+                key,
+                board,
+            },
+        );
         drop(services);
         self.inner.running.send_modify(|count| *count += 1);
-        Ok(Registration { inner: Arc::clone(&self.inner), number })
+        Ok(Registration {
+            inner: Arc::clone(&self.inner),
+            number,
+        })
     }
 }
 
 impl Inner {
     fn make_store(&self) -> Result<Arc<dyn LeaseStore>, String> {
         match &self.source {
-            Source::Memory => {
-                Ok(Arc::new(MemoryStore::of_process(&self.namespace, self.clock.clone())))
-            }
+            Source::Memory => Ok(Arc::new(MemoryStore::of_process(
+                &self.namespace,
+                self.clock.clone(),
+            ))),
             #[cfg(feature = "kubernetes")]
             Source::Kubernetes(config) => {
                 let config = config.as_ref().clone();
@@ -236,7 +254,9 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.inner.services().remove(&self.number);
-        self.inner.running.send_modify(|count| *count = count.saturating_sub(1));
+        self.inner
+            .running
+            .send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

@@ -26,6 +26,18 @@ const KNOWN: [&str; 12] = [
     "TOKEN_ERA",
 ];
 
+/// Beginnings of names that other programs of this project read, and judge themselves.
+const OF_OTHER_PROGRAMS: [&str; 8] = [
+    "CANDIDATE",
+    "CONTROL_PLANE",
+    "E2E_",
+    "FAULTS",
+    "OPERATOR_",
+    "PROCESS_NODE",
+    "QUIET_SECONDS",
+    "STATE",
+];
+
 /// A lease store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
@@ -54,7 +66,10 @@ pub(crate) struct Environment {
 impl Environment {
     /// Reads the variables; the second part lists every problem.
     pub(crate) fn read(variables: &BTreeMap<String, String>) -> (Self, Vec<String>) {
-        let mut reader = Reader { variables, problems: Vec::new() };
+        let mut reader = Reader {
+            variables,
+            problems: Vec::new(),
+        };
         reader.refuse_unknown();
         let timing = reader.timing();
         let environment = Self {
@@ -104,13 +119,19 @@ impl Environment {
                        itself, LEASEHOLD_ALLOW_MEMORY_MULTI_NODE=true";
         let mut problems = Vec::new();
         if let Some(replicas) = self.replicas.filter(|replicas| *replicas > 1) {
-            problems.push(format!("LEASEHOLD_REPLICAS={replicas} with leases in memory; {way_out}"));
+            problems.push(format!(
+                "LEASEHOLD_REPLICAS={replicas} with leases in memory; {way_out}"
+            ));
         }
         if self.expects_multi_node {
-            problems.push(format!("LEASEHOLD_EXPECT_MULTI_NODE=true with leases in memory; {way_out}"));
+            problems.push(format!(
+                "LEASEHOLD_EXPECT_MULTI_NODE=true with leases in memory; {way_out}"
+            ));
         }
         if self.clustered {
-            problems.push(format!("LEASEHOLD_CLUSTER=true with leases in memory; {way_out}"));
+            problems.push(format!(
+                "LEASEHOLD_CLUSTER=true with leases in memory; {way_out}"
+            ));
         }
         if self.in_pod && problems.is_empty() && self.replicas != Some(1) {
             problems.push(format!(
@@ -148,13 +169,20 @@ impl Reader<'_> {
 
     fn refuse(&mut self, name: &str, text: &str, allowed: &str) {
         let found: String = text.chars().take(80).collect();
-        self.problems.push(format!("{PREFIX}{name}: found {found:?}, allowed is {allowed}"));
+        self.problems.push(format!(
+            "{PREFIX}{name}: found {found:?}, allowed is {allowed}"
+        ));
     }
 
     fn refuse_unknown(&mut self) {
         for (name, value) in self.variables {
-            let Some(name) = name.strip_prefix(PREFIX) else { continue };
-            if KNOWN.contains(&name) || is_service_link(name, value) {
+            let Some(name) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            let of_others = OF_OTHER_PROGRAMS
+                .iter()
+                .any(|other| name.starts_with(other));
+            if KNOWN.contains(&name) || of_others || is_service_link(name, value) {
                 continue;
             }
             let shown: String = name.chars().take(80).collect();
@@ -173,7 +201,9 @@ impl Reader<'_> {
             "calm" => Some(LeaseTiming::CALM),
             _ => None,
         });
-        let Some(heartbeat) = self.take("HEARTBEAT", DURATION, seconds) else { return preset };
+        let Some(heartbeat) = self.take("HEARTBEAT", DURATION, seconds) else {
+            return preset;
+        };
         let base = preset.unwrap_or_default();
         let timing = LeaseTiming::new(
             base.lease_duration(),
@@ -219,7 +249,10 @@ fn is_service_link(name: &str, value: &str) -> bool {
     let of_port = name.split("PORT_").nth(1).is_some_and(|rest| {
         let mut parts = rest.split('_');
         let number = parts.next().is_some_and(|n| n.parse::<u16>().is_ok());
-        number && parts.next().is_some_and(|p| matches!(p, "TCP" | "UDP" | "SCTP"))
+        number
+            && parts
+                .next()
+                .is_some_and(|p| matches!(p, "TCP" | "UDP" | "SCTP"))
     });
     has("SERVICE_HOST")
         || has("SERVICE_PORT")
@@ -231,7 +264,10 @@ fn is_service_link(name: &str, value: &str) -> bool {
 /// The known name that takes the fewest edits.
 fn closest(name: &str) -> &'static str {
     let name: Vec<char> = name.chars().take(80).collect();
-    KNOWN.into_iter().min_by_key(|known| edits(&name, known)).unwrap_or("CLUSTER_ID")
+    KNOWN
+        .into_iter()
+        .min_by_key(|known| edits(&name, known))
+        .unwrap_or("CLUSTER_ID")
 }
 
 /// Levenshtein distance.

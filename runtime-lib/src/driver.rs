@@ -115,7 +115,11 @@ impl Feed {
         heartbeat: Arc<AtomicU64>,
         registration: Box<dyn Send + Sync>,
     ) -> Self {
-        Self { news, heartbeat, _registration: registration }
+        Self {
+            news,
+            heartbeat,
+            _registration: registration,
+        }
     }
 
     /// The next news; `None` if the store has ended.

@@ -128,7 +128,11 @@ impl Elector {
             setup,
         };
         let task = tokio::spawn(elector.run(command_queue, shutdown));
-        Ends { commands, terms: term_queue, task }
+        Ends {
+            commands,
+            terms: term_queue,
+            task,
+        }
     }
 
     async fn run(
@@ -175,7 +179,9 @@ impl Elector {
             Command::Shutdown => self.step(Input::Shutdown { drain }),
             Command::Abandon => {
                 self.step(Input::WorkEnded);
-                self.step(Input::Shutdown { drain: Duration::ZERO });
+                self.step(Input::Shutdown {
+                    drain: Duration::ZERO,
+                });
             }
         }
     }
@@ -190,9 +196,10 @@ impl Elector {
         let now = self.setup.clock.now();
         let seen = match &answer.input {
             Input::Read(state) => self.onlooker.read(state.as_ref(), answer.asked),
-            Input::WriteDone { outcome: WriteOutcome::Done(state), .. } => {
-                self.onlooker.wrote(state, now)
-            }
+            Input::WriteDone {
+                outcome: WriteOutcome::Done(state),
+                ..
+            } => self.onlooker.wrote(state, now),
             _ => Vec::new(),
         };
         self.step(answer.input);
@@ -251,7 +258,9 @@ impl Elector {
         let now = self.setup.clock.now();
         let term = self.begun.as_ref().map(Begun::state);
         let timing = self.setup.sources.timing();
-        let Some(verdict) = self.setup.watchdog.check(term, &timing, now) else { return };
+        let Some(verdict) = self.setup.watchdog.check(term, &timing, now) else {
+            return;
+        };
         if let Err(problem) = &verdict {
             tracing::warn!(key = signal::WORK_UNHEALTHY, cluster_id = %self.setup.key, %problem, "stepping down");
             signal::count(signal::WORK_UNHEALTHY);
@@ -279,13 +288,24 @@ impl Elector {
                 Err(WriteFailed::Failed(error)) if error.is_outcome_unknown() => {
                     (WriteOutcome::Unknown, Some(error))
                 }
-                Err(WriteFailed::Failed(error)) => {
-                    (WriteOutcome::Refused { retry_after: error.retry_after() }, Some(error))
-                }
+                Err(WriteFailed::Failed(error)) => (
+                    WriteOutcome::Refused {
+                        retry_after: error.retry_after(),
+                    },
+                    Some(error),
+                ),
             };
             crate::metrics::count_write(write.purpose, &outcome);
-            let input = Input::WriteDone { attempt: write.attempt, outcome };
-            Answer { input, asked, verb: "write", error }
+            let input = Input::WriteDone {
+                attempt: write.attempt,
+                outcome,
+            };
+            Answer {
+                input,
+                asked,
+                verb: "write",
+                error,
+            }
         }));
     }
 
@@ -298,11 +318,19 @@ impl Elector {
             crate::metrics::count_read(answer.is_ok());
             let (input, error) = match answer {
                 Ok(state) => (Input::Read(state), None),
-                Err(error) => {
-                    (Input::ReadFailed { retry_after: error.retry_after() }, Some(error))
-                }
+                Err(error) => (
+                    Input::ReadFailed {
+                        retry_after: error.retry_after(),
+                    },
+                    Some(error),
+                ),
             };
-            Answer { input, asked, verb: "read", error }
+            Answer {
+                input,
+                asked,
+                verb: "read",
+                error,
+            }
         }));
     }
 
@@ -322,7 +350,9 @@ impl Elector {
 
     fn show(&self) {
         let sources = &self.setup.sources;
-        self.setup.board.show(self.machine.view(), sources.marks(), sources.timing());
+        self.setup
+            .board
+            .show(self.machine.view(), sources.marks(), sources.timing());
     }
 }
 
@@ -339,7 +369,11 @@ impl Elector {
         match effect {
             Effect::Write(write) => self.send(write),
             Effect::Read => self.read(),
-            Effect::Begin { term, token, trusted_until } => self.begin(term, token, trusted_until),
+            Effect::Begin {
+                term,
+                token,
+                trusted_until,
+            } => self.begin(term, token, trusted_until),
             Effect::Extend { trusted_until } | Effect::Shorten { trusted_until } => {
                 if let Some(begun) = &self.begun {
                     begun.trust_until(trusted_until);

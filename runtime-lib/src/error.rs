@@ -10,12 +10,18 @@ pub struct StartError {
 
 impl StartError {
     pub(crate) fn new(problem: impl Into<String>) -> Self {
-        Self { problems: vec![problem.into()] }
+        Self {
+            problems: vec![problem.into()],
+        }
     }
 
     /// `Ok` if there is no problem.
     pub(crate) fn unless_empty(problems: Vec<String>) -> Result<(), Self> {
-        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { problems })
+        }
     }
 
     /// Every problem, in no particular order.
@@ -30,7 +36,9 @@ impl fmt::Display for StartError {
             [problem] => write!(f, "cannot start: {problem}"),
             problems => {
                 write!(f, "cannot start, {} problems:", problems.len())?;
-                problems.iter().try_for_each(|problem| write!(f, "\n- {problem}"))
+                problems
+                    .iter()
+                    .try_for_each(|problem| write!(f, "\n- {problem}"))
             }
         }
     }
@@ -47,7 +55,9 @@ pub enum RunError {
     Start(#[from] StartError),
     /// A shutdown's drain took longer than its timeout. The work was dropped, and the lease was
     /// not released: it runs out.
-    #[error("the work did not end within the drain timeout; the lease was not released and runs out")]
+    #[error(
+        "the work did not end within the drain timeout; the lease was not released and runs out"
+    )]
     DrainOverrun,
     /// The work panicked.
     #[error("the work panicked: {0}")]

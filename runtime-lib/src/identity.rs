@@ -83,8 +83,15 @@ pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .or_else(|_| std::env::var("HOSTNAME"))
         .unwrap_or_default();
-    let sound: String = name.chars().filter(|c| c.is_ascii_graphic() && *c != '#' && *c != '_').collect();
-    if sound.is_empty() { "unnamed".to_owned() } else { sound }
+    let sound: String = name
+        .chars()
+        .filter(|c| c.is_ascii_graphic() && *c != '#' && *c != '_')
+        .collect();
+    if sound.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        sound
+    }
 }
 
 /// A new identity for this process (E8).
@@ -126,7 +133,10 @@ mod tests {
     fn a_token_that_cannot_be_read_is_an_error_with_its_path() {
         let folder = folder("missing", None);
         let error = read_pod(&folder).unwrap_err();
-        assert!(error.contains("token") && error.contains("cannot be read"), "{error}");
+        assert!(
+            error.contains("token") && error.contains("cannot be read"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -26,7 +26,9 @@ impl LeaseKey {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let ends = text.starts_with('-') || text.ends_with('-');
         if text.is_empty() || text.len() > LENGTH_MAX || ends || !text.bytes().all(allowed) {
-            return Err(InvalidKey { found: text.chars().take(80).collect() });
+            return Err(InvalidKey {
+                found: text.chars().take(80).collect(),
+            });
         }
         Ok(Self(text))
     }
@@ -60,6 +62,12 @@ mod tests {
 
     #[test]
     fn a_huge_text_is_quoted_in_part_only() {
-        assert!(LeaseKey::new("é".repeat(10_000)).unwrap_err().to_string().len() < 400);
+        assert!(
+            LeaseKey::new("é".repeat(10_000))
+                .unwrap_err()
+                .to_string()
+                .len()
+                < 400
+        );
     }
 }

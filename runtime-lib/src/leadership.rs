@@ -46,7 +46,9 @@ impl Leadership {
 
     /// For how long this leadership may act if no renewal succeeds; zero once it is lost.
     pub fn remaining(&self) -> Duration {
-        self.state.check().map_or(Duration::ZERO, |until| until.since(self.state.clock.now()))
+        self.state
+            .check()
+            .map_or(Duration::ZERO, |until| until.since(self.state.clock.now()))
     }
 
     /// Returns when this leadership is lost. The work's future is dropped at that moment anyway;
@@ -170,7 +172,11 @@ impl fmt::Display for LostReason {
             Self::Resigned => f.write_str("the work ended"),
             Self::TrustExpired => f.write_str("no renewal succeeded in time"),
             Self::HeldBy(holder) => {
-                write!(f, "held by {}", holder.chars().take(200).collect::<String>())
+                write!(
+                    f,
+                    "held by {}",
+                    holder.chars().take(200).collect::<String>()
+                )
             }
             Self::Emptied => f.write_str("somebody emptied the holder"),
             Self::Deleted => f.write_str("the lease was deleted"),

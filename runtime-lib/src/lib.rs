@@ -86,12 +86,12 @@ pub mod kubernetes {
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::clock::Clock;
+    #[cfg(feature = "kubernetes")]
+    pub use crate::driver::kubernetes::KubernetesStore;
     pub use crate::driver::memory::MemoryStore;
     pub use crate::driver::{
         Answer, Feed, LeaseStore, Marks, News, StoreError, WriteFailed, conformance, fault,
     };
-    #[cfg(feature = "kubernetes")]
-    pub use crate::driver::kubernetes::KubernetesStore;
     pub use crate::key::{InvalidKey, LeaseKey};
     pub use crate::settings::Declared;
 }

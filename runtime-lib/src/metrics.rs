@@ -57,14 +57,21 @@ mod exposed {
     }
 
     pub(super) fn count_request(purpose: &'static str, outcome: &'static str) {
-        let labels = vec![("purpose", purpose.to_owned()), ("outcome", outcome.to_owned())];
+        let labels = vec![
+            ("purpose", purpose.to_owned()),
+            ("outcome", outcome.to_owned()),
+        ];
         requests().get_or_create(&labels).inc();
     }
 
     /// All families as OpenMetrics text, without the final EOF line.
     pub(crate) fn expose(services: &[ServiceStatus]) -> String {
         let mut registry = Registry::with_prefix("leasehold");
-        registry.register("lease_requests", "Requests to the lease store", requests().clone());
+        registry.register(
+            "lease_requests",
+            "Requests to the lease store",
+            requests().clone(),
+        );
         let signals = Family::<Labels, Counter>::default();
         for key in signal::ALL {
             let labels = vec![("key", key.to_owned())];
@@ -72,10 +79,19 @@ mod exposed {
         }
         registry.register("signal", "Occurrences of each log key", signals);
         let roles = Family::<Labels, Gauge>::default();
-        for role in ["node", "candidate", "leader", "draining", "ending", "stopped"] {
+        for role in [
+            "node",
+            "candidate",
+            "leader",
+            "draining",
+            "ending",
+            "stopped",
+        ] {
             let count = services.iter().filter(|status| status.role == role).count();
             let labels = vec![("role", role.to_owned())];
-            roles.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            roles
+                .get_or_create(&labels)
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         registry.register("services", "Services of this process by role", roles);
         let trust = Gauge::<f64, std::sync::atomic::AtomicU64>::default();

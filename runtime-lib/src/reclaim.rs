@@ -16,11 +16,15 @@ pub(crate) fn may_reclaim(identity: &Identity, key: &LeaseKey) -> bool {
     use std::os::unix::net::UnixDatagram;
     use std::sync::{Mutex, PoisonError};
     static HELD: Mutex<BTreeMap<String, UnixDatagram>> = Mutex::new(BTreeMap::new());
-    let Some(uid) = pod_uid(identity.as_str()) else { return false };
+    let Some(uid) = pod_uid(identity.as_str()) else {
+        return false;
+    };
     let name = socket_name(uid, key);
     match bind(&name) {
         Ok(socket) => {
-            HELD.lock().unwrap_or_else(PoisonError::into_inner).insert(name, socket);
+            HELD.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name, socket);
             true
         }
         Err(error) => {
@@ -72,10 +76,16 @@ mod tests {
         let key = LeaseKey::new("orders").unwrap();
         let other = bind(&socket_name(&uid, &key)).unwrap(); // as another process would
         assert!(!may_reclaim(&pod(&uid, 2), &key), "the other still runs");
-        assert!(may_reclaim(&pod(&uid, 2), &LeaseKey::new("billing").unwrap()), "another lease");
+        assert!(
+            may_reclaim(&pod(&uid, 2), &LeaseKey::new("billing").unwrap()),
+            "another lease"
+        );
         drop(other);
         assert!(may_reclaim(&pod(&uid, 2), &key), "the other has ended");
-        assert!(!may_reclaim(&pod(&uid, 3), &key), "held for the life of this process");
+        assert!(
+            !may_reclaim(&pod(&uid, 3), &key),
+            "held for the life of this process"
+        );
     }
 
     #[test]

@@ -36,13 +36,22 @@ impl Sources {
     /// The timing in force.
     pub(crate) fn timing(&self) -> LeaseTiming {
         let declared = self.declared.as_ref().map(|declared| declared.timing);
-        self.code_timing.or(declared).or(self.env_timing).unwrap_or_default()
+        self.code_timing
+            .or(declared)
+            .or(self.env_timing)
+            .unwrap_or_default()
     }
 
     /// The drain timeout in force.
     pub(crate) fn drain_timeout(&self) -> Duration {
-        let declared = self.declared.as_ref().and_then(|declared| declared.drain_timeout);
-        self.code_drain.or(declared).or(self.env_drain).unwrap_or(DRAIN_TIMEOUT_DEFAULT)
+        let declared = self
+            .declared
+            .as_ref()
+            .and_then(|declared| declared.drain_timeout);
+        self.code_drain
+            .or(declared)
+            .or(self.env_drain)
+            .unwrap_or(DRAIN_TIMEOUT_DEFAULT)
     }
 
     /// What the leader says about itself: the generation it follows, the values it does not.
@@ -63,7 +72,11 @@ impl Sources {
             stop_budget_seconds: Some(timing.stop_budget().as_secs_f64()),
         });
         let drain_timeout_seconds = self.code_drain.map(|drain| drain.as_secs_f64());
-        let fixed = Fixed { lease, drain_timeout_seconds, ..Fixed::default() };
+        let fixed = Fixed {
+            lease,
+            drain_timeout_seconds,
+            ..Fixed::default()
+        };
         (!fixed.is_empty()).then(|| fixed.to_json())
     }
 
@@ -86,9 +99,9 @@ pub(crate) fn read_declared(text: &str) -> Result<Declared, String> {
         ));
     }
     let seconds = |field: &str, value: i64| {
-        u64::try_from(value).map(Duration::from_secs).map_err(|_| {
-            format!("{field}: found {value}, allowed are whole seconds from 0")
-        })
+        u64::try_from(value)
+            .map(Duration::from_secs)
+            .map_err(|_| format!("{field}: found {value}, allowed are whole seconds from 0"))
     };
     let lease = settings.lease;
     let timing = LeaseTiming::new(
@@ -98,8 +111,14 @@ pub(crate) fn read_declared(text: &str) -> Result<Declared, String> {
         seconds("lease.stopBudgetSeconds", lease.stop_budget_seconds)?,
     )
     .map_err(|error| error.to_string())?;
-    let drain = settings.drain_timeout_seconds.map(|value| seconds("drainTimeoutSeconds", value));
-    Ok(Declared { generation: settings.generation, timing, drain_timeout: drain.transpose()? })
+    let drain = settings
+        .drain_timeout_seconds
+        .map(|value| seconds("drainTimeoutSeconds", value));
+    Ok(Declared {
+        generation: settings.generation,
+        timing,
+        drain_timeout: drain.transpose()?,
+    })
 }
 
 #[cfg(test)]
@@ -136,7 +155,10 @@ mod tests {
     #[cfg(feature = "kubernetes")]
     #[test]
     fn a_value_fixed_in_code_is_said_in_the_format_of_the_settings() {
-        let sources = Sources { code_timing: Some(LeaseTiming::FAST), ..Sources::default() };
+        let sources = Sources {
+            code_timing: Some(LeaseTiming::FAST),
+            ..Sources::default()
+        };
         assert_eq!(
             sources.marks().fixed.as_deref(),
             Some(
@@ -152,10 +174,26 @@ mod tests {
         let good = r#"{"version":1,"generation":7,"strategy":"leader-elected","lease":{"durationSeconds":15,"heartbeatSeconds":5,"attemptTimeoutSeconds":2,"stopBudgetSeconds":3}}"#;
         assert_eq!(read_declared(good).unwrap().timing, LeaseTiming::DEFAULT);
         for (from, to, part) in [
-            ("\"heartbeatSeconds\":5", "\"heartbeatSeconds\":9", "only 11.7 s are trusted"),
-            ("\"heartbeatSeconds\":5", "\"heartbeatSeconds\":-1", "lease.heartbeatSeconds: found -1"),
-            ("\"durationSeconds\":15", "\"durationSeconds\":0", "lease.durationSeconds: found 0"),
-            ("leader-elected", "partitioned", "strategy: found \"partitioned\""),
+            (
+                "\"heartbeatSeconds\":5",
+                "\"heartbeatSeconds\":9",
+                "only 11.7 s are trusted",
+            ),
+            (
+                "\"heartbeatSeconds\":5",
+                "\"heartbeatSeconds\":-1",
+                "lease.heartbeatSeconds: found -1",
+            ),
+            (
+                "\"durationSeconds\":15",
+                "\"durationSeconds\":0",
+                "lease.durationSeconds: found 0",
+            ),
+            (
+                "leader-elected",
+                "partitioned",
+                "strategy: found \"partitioned\"",
+            ),
             ("{", "", "cannot be read"),
         ] {
             let message = read_declared(&good.replacen(from, to, 1)).unwrap_err();

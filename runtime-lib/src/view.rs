@@ -95,7 +95,11 @@ impl Board {
     }
 
     pub(crate) fn show(&self, view: View, marks: Marks, timing: LeaseTiming) {
-        self.state().belief = Some(Belief { view, marks, timing });
+        self.state().belief = Some(Belief {
+            view,
+            marks,
+            timing,
+        });
     }
 
     /// Returns true if the last error had another reason.
@@ -153,7 +157,9 @@ impl Board {
             fixed: None,
             lease_duration_s: LeaseTiming::DEFAULT.lease_duration().as_secs_f64(),
         };
-        let Some(belief) = &state.belief else { return status };
+        let Some(belief) = &state.belief else {
+            return status;
+        };
         let (waits_for, until) = describe(&belief.view);
         status.role = role(&belief.view);
         status.holder.clone_from(&belief.view.holder);
@@ -192,8 +198,17 @@ pub(crate) fn describe(view: &View) -> (String, Option<Instant>) {
     match view.waiting {
         Waiting::News => (known("the first news from the lease store"), None),
         Waiting::Vacancy(vacancy) => {
-            let holder: String = view.holder.as_deref().unwrap_or("nobody").chars().take(200).collect();
-            (format!("the lease to be vacant (held by {holder}; {})", vacancy.why), Some(vacancy.from))
+            let holder: String = view
+                .holder
+                .as_deref()
+                .unwrap_or("nobody")
+                .chars()
+                .take(200)
+                .collect();
+            (
+                format!("the lease to be vacant (held by {holder}; {})", vacancy.why),
+                Some(vacancy.from),
+            )
         }
         Waiting::Answer => (known("an answer from the lease store"), None),
         Waiting::Retry(at) => (known("the next attempt after a failure"), Some(at)),

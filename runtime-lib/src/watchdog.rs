@@ -89,7 +89,9 @@ impl Watchdog {
             return Some(Unfit::HoldsThread(held));
         }
         let silent = term.silent_for(now);
-        self.progress_timeout.filter(|limit| silent > *limit).map(|_| Unfit::NoProgress(silent))
+        self.progress_timeout
+            .filter(|limit| silent > *limit)
+            .map(|_| Unfit::NoProgress(silent))
     }
 }
 
@@ -98,7 +100,11 @@ impl fmt::Display for Unfit {
         match self {
             Self::Vetoed => f.write_str("the service's health check says no"),
             Self::NoProgress(silent) => {
-                write!(f, "the work has not said that it makes progress for {:.1} s", silent.as_secs_f64())
+                write!(
+                    f,
+                    "the work has not said that it makes progress for {:.1} s",
+                    silent.as_secs_f64()
+                )
             }
             Self::HoldsThread(held) => write!(
                 f,
@@ -139,10 +145,17 @@ mod tests {
         let mut watchdog = Watchdog::new(Some(Box::new(veto)), None);
         assert_eq!(watchdog.check(None, &TIMING, clock.now()), None);
         fit.store(false, Ordering::SeqCst);
-        assert_eq!(watchdog.check(None, &TIMING, clock.now()), Some(Err(Unfit::Vetoed)));
+        assert_eq!(
+            watchdog.check(None, &TIMING, clock.now()),
+            Some(Err(Unfit::Vetoed))
+        );
         assert_eq!(watchdog.check(None, &TIMING, clock.now()), None);
         fit.store(true, Ordering::SeqCst);
-        assert_eq!(watchdog.check(None, &TIMING, clock.now()), None, "others go first");
+        assert_eq!(
+            watchdog.check(None, &TIMING, clock.now()),
+            None,
+            "others go first"
+        );
         clock.jump(TIMING.heartbeat());
         assert_eq!(watchdog.check(None, &TIMING, clock.now()), Some(Ok(())));
     }
@@ -155,10 +168,16 @@ mod tests {
         clock.jump(Duration::from_secs(3));
         begun.leadership().progress();
         clock.jump(Duration::from_secs(3));
-        assert_eq!(watchdog.check(Some(begun.state()), &TIMING, clock.now()), None);
+        assert_eq!(
+            watchdog.check(Some(begun.state()), &TIMING, clock.now()),
+            None
+        );
         clock.jump(Duration::from_secs(2));
         let verdict = watchdog.check(Some(begun.state()), &TIMING, clock.now());
-        assert_eq!(verdict, Some(Err(Unfit::NoProgress(Duration::from_secs(5)))));
+        assert_eq!(
+            verdict,
+            Some(Err(Unfit::NoProgress(Duration::from_secs(5))))
+        );
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl ClusterBuilder {
         mut self,
         variables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
     ) -> Self {
-        let pairs = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let pairs = variables
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
         self.variables = Some(pairs.collect());
         self
     }
@@ -129,13 +131,22 @@ impl ClusterBuilder {
 
     /// Checks everything; an error lists every problem. Must be called within a tokio runtime.
     pub async fn build(mut self) -> Result<Cluster, StartError> {
-        let given = self.variables.take().map(|variables| (variables, Vec::new()));
+        let given = self
+            .variables
+            .take()
+            .map(|variables| (variables, Vec::new()));
         let (variables, mut problems) = given.unwrap_or_else(process_variables);
         let (environment, found) = Environment::read(&variables);
         problems.extend(found);
-        let pod = environment.in_pod.then(|| identity::read_pod(&self.account));
+        let pod = environment
+            .in_pod
+            .then(|| identity::read_pod(&self.account));
         let readable = pod.as_ref().and_then(|pod| pod.as_ref().ok());
-        let by_default = if environment.in_pod { Driver::Kubernetes } else { Driver::Memory };
+        let by_default = if environment.in_pod {
+            Driver::Kubernetes
+        } else {
+            Driver::Memory
+        };
         let chosen = self.driver.or(environment.driver);
         let driver = chosen.unwrap_or(by_default);
 
@@ -144,7 +155,11 @@ impl ClusterBuilder {
             Ok(found) => found,
             Err(problem) => {
                 // Asked for, it is an error now; by default, only once it is needed.
-                let list = if chosen.is_some() { &mut problems } else { &mut store_problems };
+                let list = if chosen.is_some() {
+                    &mut problems
+                } else {
+                    &mut store_problems
+                };
                 list.push(problem);
                 (Source::Nothing, None)
             }
@@ -155,7 +170,8 @@ impl ClusterBuilder {
                  automountServiceAccountToken: true in the pod's spec"
             ));
         }
-        let namespace = self.find_namespace(&environment, readable, config_namespace, &mut problems);
+        let namespace =
+            self.find_namespace(&environment, readable, config_namespace, &mut problems);
         let identity = match self.identity.take() {
             Some(identity) => Ok(identity),
             None => identity::new_identity(readable, environment.node_id.as_deref()),
@@ -163,7 +179,15 @@ impl ClusterBuilder {
         let identity = identity.map_err(|problem| problems.push(problem)).ok();
         StartError::unless_empty(problems)?;
         let identity = identity.ok_or_else(|| StartError::new("no identity"))?;
-        Ok(self.finish(environment, readable, driver, source, store_problems, namespace, identity))
+        Ok(self.finish(
+            environment,
+            readable,
+            driver,
+            source,
+            store_problems,
+            namespace,
+            identity,
+        ))
     }
 
     #[allow(clippy::too_many_arguments)] // everything that build() has found out, once
@@ -177,11 +201,17 @@ impl ClusterBuilder {
         namespace: String,
         identity: Identity,
     ) -> Cluster {
-        let node_id = pod.and_then(|pod| pod.name.clone()).or_else(|| environment.node_id.clone());
+        let node_id = pod
+            .and_then(|pod| pod.name.clone())
+            .or_else(|| environment.node_id.clone());
         let shutdown = watch::Sender::new(false);
-        let mut tasks = vec![AbortOnDrop(tokio::spawn(self.clock.clone().watch_for_resume()))];
+        let mut tasks = vec![AbortOnDrop(tokio::spawn(
+            self.clock.clone().watch_for_resume(),
+        ))];
         if self.signals {
-            tasks.push(AbortOnDrop(tokio::spawn(shut_down_on_signal(shutdown.clone()))));
+            tasks.push(AbortOnDrop(tokio::spawn(shut_down_on_signal(
+                shutdown.clone(),
+            ))));
         }
         let token_era = self.token_era.or(environment.token_era).unwrap_or(0);
         tracing::info!(
@@ -206,7 +236,9 @@ impl ClusterBuilder {
             services: Mutex::default(),
             _tasks: tasks,
         };
-        Cluster { inner: Arc::new(inner) }
+        Cluster {
+            inner: Arc::new(inner),
+        }
     }
 
     fn has_own_store(&self) -> bool {
@@ -246,7 +278,9 @@ impl ClusterBuilder {
         let config = match self.config.take() {
             Some(config) => config,
             None if environment.in_pod => config_of_pod().map_err(|error| error.to_string())?,
-            None => config_from_kubeconfig().await.map_err(|error| error.to_string())?,
+            None => config_from_kubeconfig()
+                .await
+                .map_err(|error| error.to_string())?,
         };
         let namespace = config.default_namespace.clone();
         Ok((Source::Kubernetes(Box::new(config)), Some(namespace)))
@@ -258,9 +292,11 @@ impl ClusterBuilder {
         &mut self,
         _environment: &Environment,
     ) -> Result<(Source, Option<String>), String> {
-        Err("leases on Kubernetes: this program was built without the feature `kubernetes` of the \
+        Err(
+            "leases on Kubernetes: this program was built without the feature `kubernetes` of the \
              crate `leasehold`; enable it, or set LEASEHOLD_LEASES_DRIVER=memory"
-            .to_owned())
+                .to_owned(),
+        )
     }
 
     fn find_namespace(
@@ -292,7 +328,9 @@ fn process_variables() -> (BTreeMap<String, String>, Vec<String>) {
                 variables.insert(name, value);
             }
             (Ok(name), Err(_)) if name.starts_with("LEASEHOLD_") => {
-                problems.push(format!("{name}: found bytes that are no UTF-8, allowed is text"));
+                problems.push(format!(
+                    "{name}: found bytes that are no UTF-8, allowed is text"
+                ));
             }
             _ => {}
         }
@@ -303,7 +341,10 @@ fn process_variables() -> (BTreeMap<String, String>, Vec<String>) {
 /// SIGTERM and SIGINT begin the shutdown. Later ones change nothing: the drain has its timeout.
 async fn shut_down_on_signal(shutdown: watch::Sender<bool>) {
     use tokio::signal::unix::{SignalKind, signal};
-    let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let streams = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    );
     let (Ok(mut terminate), Ok(mut interrupt)) = streams else {
         tracing::warn!("signals cannot be listened to; call shutdown() instead");
         return;

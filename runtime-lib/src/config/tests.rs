@@ -3,13 +3,18 @@
 use super::*;
 
 fn read(variables: &[(&str, &str)]) -> (Environment, Vec<String>) {
-    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let variables = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Environment::read(&variables.collect())
 }
 
 #[test]
 fn an_empty_environment_decides_nothing() {
-    assert_eq!(read(&[("PATH", "/bin")]), (Environment::default(), Vec::new()));
+    assert_eq!(
+        read(&[("PATH", "/bin")]),
+        (Environment::default(), Vec::new())
+    );
 }
 
 #[test]
@@ -31,15 +36,30 @@ fn every_variable_is_read() {
     ]);
     assert_eq!(problems, Vec::<String>::new());
     assert_eq!(environment.driver, Some(Driver::Kubernetes));
-    assert_eq!(environment.timing.unwrap().heartbeat(), Duration::from_secs(15));
-    assert_eq!(environment.timing.unwrap().lease_duration(), Duration::from_secs(60));
+    assert_eq!(
+        environment.timing.unwrap().heartbeat(),
+        Duration::from_secs(15)
+    );
+    assert_eq!(
+        environment.timing.unwrap().lease_duration(),
+        Duration::from_secs(60)
+    );
     assert_eq!(environment.drain_timeout, Some(Duration::from_millis(1500)));
     assert!(environment.clustered && environment.in_pod && environment.expects_multi_node);
 }
 
 #[test]
 fn garbage_in_every_variable_is_reported_in_one_go() {
-    for garbage in ["", " ", "garbage!", "-1", "NaN", "99999999999999999999", "tr\u{fc}e", "inf"] {
+    for garbage in [
+        "",
+        " ",
+        "garbage!",
+        "-1",
+        "NaN",
+        "99999999999999999999",
+        "tr\u{fc}e",
+        "inf",
+    ] {
         let names: Vec<String> = KNOWN.iter().map(|name| format!("{PREFIX}{name}")).collect();
         let variables: Vec<(&str, &str)> =
             names.iter().map(|name| (name.as_str(), garbage)).collect();
@@ -51,7 +71,9 @@ fn garbage_in_every_variable_is_reported_in_one_go() {
             if is_node || (is_name && LeaseKey::new(garbage).is_ok()) {
                 continue;
             }
-            let named = problems.iter().any(|problem| problem.starts_with(name.as_str()));
+            let named = problems
+                .iter()
+                .any(|problem| problem.starts_with(name.as_str()));
             assert!(named, "{name}={garbage:?} in {problems:#?}");
         }
     }
@@ -65,7 +87,10 @@ fn a_refusal_names_the_variable_what_was_found_and_what_is_allowed() {
         ["LEASEHOLD_LEASES_DRIVER: found \"nats\", allowed is memory or kubernetes"]
     );
     let (_, problems) = read(&[("LEASEHOLD_HEARTBEAT", "9")]);
-    assert!(problems[0].starts_with("LEASEHOLD_HEARTBEAT: lease: heartbeat plus two attempts take 14 s"));
+    assert!(
+        problems[0]
+            .starts_with("LEASEHOLD_HEARTBEAT: lease: heartbeat plus two attempts take 14 s")
+    );
 }
 
 #[test]
@@ -97,6 +122,12 @@ fn variables_that_kubernetes_makes_for_a_service_of_our_name_are_ignored() {
 }
 
 #[test]
+fn variables_of_the_operator_are_left_to_it() {
+    let (_, problems) = read(&[("LEASEHOLD_OPERATOR_NAMESPACES", "shop")]);
+    assert_eq!(problems, Vec::<String>::new());
+}
+
+#[test]
 fn memory_is_refused_wherever_several_processes_are_expected() {
     for variables in [
         &[("LEASEHOLD_REPLICAS", "2")][..],
@@ -108,10 +139,16 @@ fn memory_is_refused_wherever_several_processes_are_expected() {
         let problems = environment.problems_with_memory();
         assert_eq!(problems.len(), 1, "{variables:?}: {problems:?}");
         assert!(problems[0].contains("LEASEHOLD_LEASES_DRIVER=kubernetes"));
-        let allowed = Environment { allows_memory_multi_node: true, ..environment };
+        let allowed = Environment {
+            allows_memory_multi_node: true,
+            ..environment
+        };
         assert_eq!(allowed.problems_with_memory(), Vec::<String>::new());
     }
-    let (environment, _) = read(&[("LEASEHOLD_REPLICAS", "3"), ("LEASEHOLD_EXPECT_MULTI_NODE", "true")]);
+    let (environment, _) = read(&[
+        ("LEASEHOLD_REPLICAS", "3"),
+        ("LEASEHOLD_EXPECT_MULTI_NODE", "true"),
+    ]);
     assert_eq!(environment.problems_with_memory().len(), 2, "all at once");
     let (environment, _) = read(&[("LEASEHOLD_REPLICAS", "1")]);
     assert_eq!(environment.problems_with_memory(), Vec::<String>::new());

@@ -29,11 +29,17 @@ pub trait Outsider: Send + Sync {
 
 /// Runs every rule. `prefix` keeps the keys apart from those of other runs.
 pub async fn all(store: Arc<dyn LeaseStore>, outsider: Arc<dyn Outsider>, prefix: &str) {
-    let suite = Suite { store, outsider, prefix: prefix.to_owned() };
+    let suite = Suite {
+        store,
+        outsider,
+        prefix: prefix.to_owned(),
+    };
     suite.creating_twice_conflicts().await;
     suite.what_was_written_reads_back().await;
     suite.a_write_on_an_old_revision_conflicts().await;
-    suite.a_write_on_a_deleted_life_conflicts_and_creates_nothing().await;
+    suite
+        .a_write_on_a_deleted_life_conflicts_and_creates_nothing()
+        .await;
     suite.a_write_on_an_older_life_conflicts().await;
     suite.revisions_grow_across_a_deletion().await;
     suite.what_others_wrote_is_preserved().await;
@@ -43,7 +49,9 @@ pub async fn all(store: Arc<dyn LeaseStore>, outsider: Arc<dyn Outsider>, prefix
     suite.a_watch_shows_every_revision_in_order().await;
     suite.a_watch_shows_a_deletion_and_a_new_life().await;
     suite.a_watch_shows_what_an_outsider_did().await;
-    suite.of_many_claims_on_one_revision_exactly_one_wins().await;
+    suite
+        .of_many_claims_on_one_revision_exactly_one_wins()
+        .await;
 }
 
 struct Suite {
@@ -58,17 +66,29 @@ fn record(holder: &str, term: u32, number: u64) -> LeaseRecord {
         holder: Some(holder.to_owned()),
         duration: Some(Duration::from_secs(15)),
         term: Term::new(term),
-        attempt: Some(AttemptStamp { identity, term: Term::new(term), number }),
+        attempt: Some(AttemptStamp {
+            identity,
+            term: Term::new(term),
+            number,
+        }),
         ..LeaseRecord::default()
     }
 }
 
 fn claim(target: Target, record: LeaseRecord) -> Write {
-    Write { attempt: 1, target, purpose: Purpose::Claim, record }
+    Write {
+        attempt: 1,
+        target,
+        purpose: Purpose::Claim,
+        record,
+    }
 }
 
 fn exactly(state: &Versioned) -> Target {
-    Target::Exactly { uid: state.uid.clone(), revision: state.revision }
+    Target::Exactly {
+        uid: state.uid.clone(),
+        revision: state.revision,
+    }
 }
 
 impl Suite {
@@ -82,11 +102,15 @@ impl Suite {
 
     async fn create(&self, key: &LeaseKey) -> Versioned {
         let write = claim(Target::Absent, record("a__00000001", 1, 1));
-        self.write(key, &write).await.expect("creating an absent record")
+        self.write(key, &write)
+            .await
+            .expect("creating an absent record")
     }
 
     async fn replace(&self, key: &LeaseKey, state: &Versioned, record: LeaseRecord) -> Versioned {
-        self.write(key, &claim(exactly(state), record)).await.expect("replacing what is there")
+        self.write(key, &claim(exactly(state), record))
+            .await
+            .expect("replacing what is there")
     }
 
     async fn read(&self, key: &LeaseKey) -> Option<Versioned> {
@@ -104,14 +128,23 @@ impl Suite {
         let key = self.key("twice");
         let first = self.create(&key).await;
         let again = claim(Target::Absent, record("b__00000002", 2, 2));
-        self.expect_conflict(&key, &again, "creating what exists").await;
-        assert_eq!(self.read(&key).await, Some(first), "the first record stands");
+        self.expect_conflict(&key, &again, "creating what exists")
+            .await;
+        assert_eq!(
+            self.read(&key).await,
+            Some(first),
+            "the first record stands"
+        );
     }
 
     async fn what_was_written_reads_back(&self) {
         let key = self.key("back");
         let created = self.create(&key).await;
-        assert_eq!(created.record, record("a__00000001", 1, 1), "the answer is what was written");
+        assert_eq!(
+            created.record,
+            record("a__00000001", 1, 1),
+            "the answer is what was written"
+        );
         let released = LeaseRecord {
             holder: None,
             duration: Some(Duration::from_secs(1)),
@@ -129,11 +162,14 @@ impl Suite {
     async fn a_write_on_an_old_revision_conflicts(&self) {
         let key = self.key("old");
         let first = self.create(&key).await;
-        let second = self.replace(&key, &first, record("a__00000001", 1, 2)).await;
+        let second = self
+            .replace(&key, &first, record("a__00000001", 1, 2))
+            .await;
         assert!(second.revision > first.revision, "revisions grow");
         assert_eq!(second.uid, first.uid, "the life stays");
         let stale = claim(exactly(&first), record("b__00000002", 2, 1));
-        self.expect_conflict(&key, &stale, "replacing an old revision").await;
+        self.expect_conflict(&key, &stale, "replacing an old revision")
+            .await;
         assert_eq!(self.read(&key).await, Some(second));
     }
 
@@ -142,8 +178,13 @@ impl Suite {
         let state = self.create(&key).await;
         self.outsider.delete(&key).await;
         let late = claim(exactly(&state), record("a__00000001", 1, 2));
-        self.expect_conflict(&key, &late, "replacing a deleted record (E1)").await;
-        assert_eq!(self.read(&key).await, None, "a late write brings nothing back (E1)");
+        self.expect_conflict(&key, &late, "replacing a deleted record (E1)")
+            .await;
+        assert_eq!(
+            self.read(&key).await,
+            None,
+            "a late write brings nothing back (E1)"
+        );
     }
 
     async fn a_write_on_an_older_life_conflicts(&self) {
@@ -152,11 +193,21 @@ impl Suite {
         self.outsider.delete(&key).await;
         let second = self.create(&key).await;
         assert_ne!(first.uid, second.uid, "a new life has another uid");
-        let mixed = Target::Exactly { uid: first.uid, revision: second.revision };
+        let mixed = Target::Exactly {
+            uid: first.uid,
+            revision: second.revision,
+        };
         let write = claim(mixed, record("a__00000001", 2, 2));
-        self.expect_conflict(&key, &write, "the revision of one life with the uid of another").await;
-        let unknown =
-            Target::Exactly { uid: LeaseUid::new("no-such-uid"), revision: second.revision };
+        self.expect_conflict(
+            &key,
+            &write,
+            "the revision of one life with the uid of another",
+        )
+        .await;
+        let unknown = Target::Exactly {
+            uid: LeaseUid::new("no-such-uid"),
+            revision: second.revision,
+        };
         let write = claim(unknown, record("a__00000001", 2, 3));
         self.expect_conflict(&key, &write, "an unknown uid").await;
         assert_eq!(self.read(&key).await, Some(second));
@@ -167,33 +218,61 @@ impl Suite {
         let first = self.create(&key).await;
         self.outsider.delete(&key).await;
         let second = self.create(&key).await;
-        assert!(second.revision > first.revision, "`tokens-only-grow` across a deletion (E7)");
+        assert!(
+            second.revision > first.revision,
+            "`tokens-only-grow` across a deletion (E7)"
+        );
     }
 
     async fn what_others_wrote_is_preserved(&self) {
         let key = self.key("foreign");
         let first = self.create(&key).await;
-        self.outsider.annotate(&key, "example.com/note", "keep me").await;
+        self.outsider
+            .annotate(&key, "example.com/note", "keep me")
+            .await;
         let stale = claim(exactly(&first), record("a__00000001", 1, 2));
-        self.expect_conflict(&key, &stale, "an outsider's edit is a new revision").await;
+        self.expect_conflict(&key, &stale, "an outsider's edit is a new revision")
+            .await;
         let edited = self.read(&key).await.expect("the edited record");
-        assert_eq!(edited.record, first.record, "an annotation changes no record");
-        self.replace(&key, &edited, record("a__00000001", 1, 3)).await;
+        assert_eq!(
+            edited.record, first.record,
+            "an annotation changes no record"
+        );
+        self.replace(&key, &edited, record("a__00000001", 1, 3))
+            .await;
         let note = self.outsider.annotation(&key, "example.com/note").await;
-        assert_eq!(note.as_deref(), Some("keep me"), "foreign annotations survive our writes");
+        assert_eq!(
+            note.as_deref(),
+            Some("keep me"),
+            "foreign annotations survive our writes"
+        );
     }
 
     async fn marks_are_written_and_removed(&self) {
         let key = self.key("marks");
-        let marks = Marks { settings_generation: Some(7), fixed: Some("{}".to_owned()) };
+        let marks = Marks {
+            settings_generation: Some(7),
+            fixed: Some("{}".to_owned()),
+        };
         let write = claim(Target::Absent, record("a__00000001", 1, 1));
-        let state = self.store.write(&key, &write, &marks, LIMIT).await.expect("creating");
-        let generation = self.outsider.annotation(&key, "leasehold.dev/settings-generation").await;
+        let state = self
+            .store
+            .write(&key, &write, &marks, LIMIT)
+            .await
+            .expect("creating");
+        let generation = self
+            .outsider
+            .annotation(&key, "leasehold.dev/settings-generation")
+            .await;
         assert_eq!(generation.as_deref(), Some("7"));
         let fixed = self.outsider.annotation(&key, "leasehold.dev/fixed").await;
         assert_eq!(fixed.as_deref(), Some("{}"));
-        self.replace(&key, &state, record("a__00000001", 1, 2)).await;
-        assert_eq!(self.outsider.annotation(&key, "leasehold.dev/fixed").await, None);
+        self.replace(&key, &state, record("a__00000001", 1, 2))
+            .await;
+        assert_eq!(
+            self.outsider.annotation(&key, "leasehold.dev/fixed").await,
+            None
+        );
     }
 
     async fn an_absent_record_reads_as_absent(&self) {
@@ -207,7 +286,11 @@ impl Suite {
         let seen = next_state(&mut feed).await;
         assert_eq!(seen, Some(state));
         let mut feed = self.store.watch(&self.key("nothing-here"));
-        assert_eq!(next_state(&mut feed).await, None, "nothing there is said as well");
+        assert_eq!(
+            next_state(&mut feed).await,
+            None,
+            "nothing there is said as well"
+        );
     }
 
     async fn a_watch_shows_every_revision_in_order(&self) {
@@ -216,8 +299,14 @@ impl Suite {
         let mut feed = self.store.watch(&key);
         assert_eq!(next_state(&mut feed).await, Some(state.clone()));
         for number in 2..=6 {
-            let next = self.replace(&key, &state, record("a__00000001", 1, number)).await;
-            assert_eq!(next_state(&mut feed).await, Some(next.clone()), "revision {number}");
+            let next = self
+                .replace(&key, &state, record("a__00000001", 1, number))
+                .await;
+            assert_eq!(
+                next_state(&mut feed).await,
+                Some(next.clone()),
+                "revision {number}"
+            );
             state = next;
         }
     }
@@ -241,8 +330,14 @@ impl Suite {
         self.outsider.empty(&key).await;
         let emptied = next_state(&mut feed).await.expect("the emptied record");
         assert_eq!(emptied.record.holder, None);
-        assert_eq!(emptied.record.attempt, first.record.attempt, "the stamp stays");
-        assert!(!emptied.record.is_released(), "an outsider's emptying is no release (E5)");
+        assert_eq!(
+            emptied.record.attempt, first.record.attempt,
+            "the stamp stays"
+        );
+        assert!(
+            !emptied.record.is_released(),
+            "an outsider's emptying is no release (E5)"
+        );
     }
 
     async fn of_many_claims_on_one_revision_exactly_one_wins(&self) {
@@ -257,8 +352,15 @@ impl Suite {
         let answers = claims.join_all().await;
         let won: Vec<&Versioned> = answers.iter().flatten().collect();
         assert_eq!(won.len(), 1, "exactly one claim wins");
-        let lost = answers.iter().filter(|a| matches!(a, Err(WriteFailed::Conflict))).count();
-        assert_eq!(lost, answers.len() - 1, "all others learn that they lost: {answers:?}");
+        let lost = answers
+            .iter()
+            .filter(|a| matches!(a, Err(WriteFailed::Conflict)))
+            .count();
+        assert_eq!(
+            lost,
+            answers.len() - 1,
+            "all others learn that they lost: {answers:?}"
+        );
         assert_eq!(self.read(&key).await.as_ref(), Some(won[0]));
     }
 }
@@ -276,5 +378,7 @@ async fn next_state(feed: &mut Feed) -> Option<Versioned> {
             }
         }
     };
-    tokio::time::timeout(LIMIT, next).await.expect("news within the limit")
+    tokio::time::timeout(LIMIT, next)
+        .await
+        .expect("news within the limit")
 }

@@ -96,9 +96,11 @@ impl KubernetesStore {
     }
 
     fn note(&self, key: &LeaseKey, object: Value) -> Result<Versioned, StoreError> {
-        let state = convert::read_object(&object)
-            .map_err(|error| StoreError::Malformed { detail: error.to_string() })?;
-        self.subscriptions.keep(key, &state, convert::trimmed(object));
+        let state = convert::read_object(&object).map_err(|error| StoreError::Malformed {
+            detail: error.to_string(),
+        })?;
+        self.subscriptions
+            .keep(key, &state, convert::trimmed(object));
         Ok(state)
     }
 
@@ -129,12 +131,22 @@ impl KubernetesStore {
             target => Some(self.base(key, target, limit).await?),
         };
         let namespace = self.requests.namespace();
-        let object =
-            convert::to_object(base.as_deref(), key, namespace, write, marks, clock::wall_now());
+        let object = convert::to_object(
+            base.as_deref(),
+            key,
+            namespace,
+            write,
+            marks,
+            clock::wall_now(),
+        );
         let limit = limit.saturating_sub(started.elapsed());
         let answer = match base {
             None => self.requests.create(&object, limit).await,
-            Some(_) => self.requests.replace(&convert::lease_name(key), &object, limit).await,
+            Some(_) => {
+                self.requests
+                    .replace(&convert::lease_name(key), &object, limit)
+                    .await
+            }
         };
         match answer.map_err(WriteFailed::Failed)? {
             PutAnswer::Stored(object) => self.note(key, object).map_err(WriteFailed::Failed),
@@ -149,7 +161,9 @@ impl KubernetesStore {
         target: &Target,
         limit: Duration,
     ) -> Result<Arc<Value>, WriteFailed> {
-        let Target::Exactly { uid, revision } = target else { return Err(WriteFailed::Conflict) };
+        let Target::Exactly { uid, revision } = target else {
+            return Err(WriteFailed::Conflict);
+        };
         if let Some(object) = self.subscriptions.object(key, *revision) {
             return Ok(object);
         }

@@ -54,13 +54,19 @@ impl MemoryStore {
         static SPACES: OnceLock<Mutex<BTreeMap<String, Arc<Shared>>>> = OnceLock::new();
         let spaces = SPACES.get_or_init(Mutex::default);
         let mut spaces = spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { shared: Arc::clone(spaces.entry(namespace.to_owned()).or_default()), clock }
+        Self {
+            shared: Arc::clone(spaces.entry(namespace.to_owned()).or_default()),
+            clock,
+        }
     }
 
     /// A store of its own.
     #[cfg(any(test, feature = "testing"))]
     pub fn separate(clock: Clock) -> Self {
-        Self { shared: Arc::default(), clock }
+        Self {
+            shared: Arc::default(),
+            clock,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,7 +94,9 @@ impl MemoryStore {
         change: impl FnOnce(LeaseRecord) -> Option<LeaseRecord>,
     ) -> bool {
         let mut state = self.state();
-        let Some(stored) = state.records.get(key).cloned() else { return false };
+        let Some(stored) = state.records.get(key).cloned() else {
+            return false;
+        };
         match change(stored.versioned.record.clone()) {
             None => {
                 state.revision += 1;
@@ -96,9 +104,21 @@ impl MemoryStore {
                 state.tell(key, &News::Gone);
             }
             Some(record) => {
-                let Ok(revision) = state.next_revision() else { return false };
-                let versioned = Versioned { revision, record, ..stored.versioned };
-                state.store(key, Stored { versioned, annotations: stored.annotations });
+                let Ok(revision) = state.next_revision() else {
+                    return false;
+                };
+                let versioned = Versioned {
+                    revision,
+                    record,
+                    ..stored.versioned
+                };
+                state.store(
+                    key,
+                    Stored {
+                        versioned,
+                        annotations: stored.annotations,
+                    },
+                );
             }
         }
         true
@@ -108,8 +128,12 @@ impl MemoryStore {
     #[cfg(any(test, feature = "testing"))]
     pub fn annotate(&self, key: &LeaseKey, name: &str, value: &str) -> bool {
         let mut state = self.state();
-        let Some(mut stored) = state.records.get(key).cloned() else { return false };
-        let Ok(revision) = state.next_revision() else { return false };
+        let Some(mut stored) = state.records.get(key).cloned() else {
+            return false;
+        };
+        let Ok(revision) = state.next_revision() else {
+            return false;
+        };
         stored.versioned.revision = revision;
         stored.annotations.insert(name.to_owned(), value.to_owned());
         state.store(key, stored);
@@ -119,16 +143,29 @@ impl MemoryStore {
     /// The annotation's value.
     #[cfg(any(test, feature = "testing"))]
     pub fn annotation(&self, key: &LeaseKey, name: &str) -> Option<String> {
-        self.state().records.get(key)?.annotations.get(name).cloned()
+        self.state()
+            .records
+            .get(key)?
+            .annotations
+            .get(name)
+            .cloned()
     }
 
-    fn try_write(&self, key: &LeaseKey, write: &Write, marks: &Marks) -> Result<Versioned, WriteFailed> {
+    fn try_write(
+        &self,
+        key: &LeaseKey,
+        write: &Write,
+        marks: &Marks,
+    ) -> Result<Versioned, WriteFailed> {
         let mut state = self.state();
         let present = state.records.get(key).cloned();
         let (uid, mut annotations) = match (&write.target, present) {
             (Target::Absent, None) => {
                 state.lives += 1;
-                (LeaseUid::new(format!("memory-{}", state.lives)), BTreeMap::new())
+                (
+                    LeaseUid::new(format!("memory-{}", state.lives)),
+                    BTreeMap::new(),
+                )
             }
             // E1: revision and life must both be the ones that the write replaces.
             (Target::Exactly { uid, revision }, Some(stored))
@@ -138,11 +175,25 @@ impl MemoryStore {
             }
             _ => return Err(WriteFailed::Conflict),
         };
-        set(&mut annotations, GENERATION, marks.settings_generation.map(|n| n.to_string()));
+        set(
+            &mut annotations,
+            GENERATION,
+            marks.settings_generation.map(|n| n.to_string()),
+        );
         set(&mut annotations, FIXED, marks.fixed.clone());
         let revision = state.next_revision().map_err(WriteFailed::Failed)?;
-        let versioned = Versioned { uid, revision, record: write.record.clone() };
-        state.store(key, Stored { versioned: versioned.clone(), annotations });
+        let versioned = Versioned {
+            uid,
+            revision,
+            record: write.record.clone(),
+        };
+        state.store(
+            key,
+            Stored {
+                versioned: versioned.clone(),
+                annotations,
+            },
+        );
         Ok(versioned)
     }
 }
@@ -165,7 +216,11 @@ impl LeaseStore for MemoryStore {
         _limit: Duration,
     ) -> Answer<'a, Result<Option<Versioned>, StoreError>> {
         Box::pin(async move {
-            Ok(self.state().records.get(key).map(|stored| stored.versioned.clone()))
+            Ok(self
+                .state()
+                .records
+                .get(key)
+                .map(|stored| stored.versioned.clone()))
         })
     }
 
@@ -182,18 +237,35 @@ impl LeaseStore for MemoryStore {
     fn watch(&self, key: &LeaseKey) -> Feed {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
-        let present = state.records.get(key).map(|stored| stored.versioned.clone());
+        let present = state
+            .records
+            .get(key)
+            .map(|stored| stored.versioned.clone());
         // The receiver is still here, so nothing is lost by not looking at the result.
-        let _ = sender.send(News::Listed { asked: self.clock.now(), state: present });
+        let _ = sender.send(News::Listed {
+            asked: self.clock.now(),
+            state: present,
+        });
         if let Some(declared) = state.declared.get(key) {
             let _ = sender.send(News::Settings(Some(declared.clone())));
         }
         let number = state.next_watcher;
         state.next_watcher += 1;
-        state.watchers.entry(key.clone()).or_default().push((number, sender));
-        let registration =
-            Registration { shared: Arc::clone(&self.shared), key: key.clone(), number };
-        Feed::new(receiver, Arc::new(AtomicU64::new(0)), Box::new(registration))
+        state
+            .watchers
+            .entry(key.clone())
+            .or_default()
+            .push((number, sender));
+        let registration = Registration {
+            shared: Arc::clone(&self.shared),
+            key: key.clone(),
+            number,
+        };
+        Feed::new(
+            receiver,
+            Arc::new(AtomicU64::new(0)),
+            Box::new(registration),
+        )
     }
 }
 
@@ -207,8 +279,9 @@ impl Shared {
 impl State {
     fn next_revision(&mut self) -> Result<Revision, StoreError> {
         self.revision += 1;
-        Revision::new(self.revision)
-            .map_err(|error| StoreError::Malformed { detail: error.to_string() })
+        Revision::new(self.revision).map_err(|error| StoreError::Malformed {
+            detail: error.to_string(),
+        })
     }
 
     fn store(&mut self, key: &LeaseKey, stored: Stored) {

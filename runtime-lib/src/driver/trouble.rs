@@ -38,7 +38,9 @@ pub enum StoreError {
         detail: String,
     },
     /// The credentials are not valid (expired, revoked, of another cluster).
-    #[error("the API server does not accept the credentials ({detail}); renew the kubeconfig or the service-account token")]
+    #[error(
+        "the API server does not accept the credentials ({detail}); renew the kubeconfig or the service-account token"
+    )]
     Unauthorized {
         /// What the server said.
         detail: String,
@@ -134,8 +136,12 @@ impl StoreError {
 /// The Role that grants everything a candidate needs, ready to be applied.
 fn role_that_would_help(namespace: &str, account: Option<&str>) -> String {
     let subject = account.and_then(|name| {
-        let (of, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        Some(format!("  - {{kind: ServiceAccount, name: {name}, namespace: {of}}}"))
+        let (of, name) = name
+            .strip_prefix("system:serviceaccount:")?
+            .split_once(':')?;
+        Some(format!(
+            "  - {{kind: ServiceAccount, name: {name}, namespace: {of}}}"
+        ))
     });
     let subject = subject.unwrap_or_else(|| {
         let name = account.unwrap_or("<the account above>");
@@ -185,9 +191,15 @@ mod tests {
 
     #[test]
     fn the_outcome_is_unknown_only_where_the_write_may_have_happened() {
-        let unknown = StoreError::TimedOut { verb: "update", limit: Duration::from_secs(2) };
+        let unknown = StoreError::TimedOut {
+            verb: "update",
+            limit: Duration::from_secs(2),
+        };
         assert!(unknown.is_outcome_unknown() && unknown.is_transport());
-        let throttled = StoreError::Throttled { retry_after: None, detail: String::new() };
+        let throttled = StoreError::Throttled {
+            retry_after: None,
+            detail: String::new(),
+        };
         assert!(!throttled.is_outcome_unknown());
     }
 }

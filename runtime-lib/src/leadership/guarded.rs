@@ -22,7 +22,11 @@ impl<F: Future<Output = ()>> Guarded<F> {
                 leadership.lost().await;
             })
         };
-        Self { work: Some(Box::pin(work)), leadership, lost }
+        Self {
+            work: Some(Box::pin(work)),
+            leadership,
+            lost,
+        }
     }
 }
 
@@ -38,7 +42,9 @@ impl<F: Future<Output = ()>> Future for Guarded<F> {
             return Poll::Ready(());
         }
         let state = self.leadership.state().clone();
-        let Some(work) = &mut self.work else { return Poll::Ready(()) };
+        let Some(work) = &mut self.work else {
+            return Poll::Ready(());
+        };
         state.poll_begins();
         let polled = work.as_mut().poll(context);
         state.poll_ends();
@@ -63,7 +69,12 @@ mod tests {
 
     fn begun(clock: &Clock, trusted: Duration) -> Begun {
         let token = FencingToken::new(0, Revision::new(7).unwrap());
-        Begun::new(clock.clone(), Term::new(1), token, clock.now().after(trusted))
+        Begun::new(
+            clock.clone(),
+            Term::new(1),
+            token,
+            clock.now().after(trusted),
+        )
     }
 
     struct CountPolls(Arc<AtomicU32>);
@@ -83,18 +94,27 @@ mod tests {
         let begun = begun(&clock, Duration::from_secs(11));
         let leadership = begun.leadership();
         let polls = Arc::new(AtomicU32::new(0));
-        let mut guarded =
-            Box::pin(Guarded::new(CountPolls(Arc::clone(&polls)), leadership.clone()));
+        let mut guarded = Box::pin(Guarded::new(
+            CountPolls(Arc::clone(&polls)),
+            leadership.clone(),
+        ));
         let waker = std::task::Waker::noop();
         let mut context = Context::from_waker(waker);
         assert!(guarded.as_mut().poll(&mut context).is_pending());
-        assert_eq!(polls.load(Ordering::SeqCst), 1, "positive control: it runs while it may");
+        assert_eq!(
+            polls.load(Ordering::SeqCst),
+            1,
+            "positive control: it runs while it may"
+        );
         assert!(leadership.check().is_ok());
 
         clock.jump(Duration::from_secs(25)); // as after SIGSTOP and SIGCONT: no timer has fired
         assert!(guarded.as_mut().poll(&mut context).is_ready());
         assert_eq!(polls.load(Ordering::SeqCst), 1);
-        assert_eq!(leadership.check().unwrap_err().reason, LostReason::TrustExpired);
+        assert_eq!(
+            leadership.check().unwrap_err().reason,
+            LostReason::TrustExpired
+        );
         assert_eq!(leadership.remaining(), Duration::ZERO);
     }
 
@@ -106,7 +126,10 @@ mod tests {
         clock.jump(Duration::from_secs(2));
         assert!(leadership.check().is_err());
         begun.trust_until(clock.now().after(Duration::from_secs(60)));
-        assert!(leadership.check().is_err(), "a late extension does not revive it");
+        assert!(
+            leadership.check().is_err(),
+            "a late extension does not revive it"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -132,7 +155,10 @@ mod tests {
         begun.end(LostReason::Emptied);
         running.await.unwrap();
         assert_eq!(before.elapsed(), Duration::ZERO);
-        assert_eq!(begun.leadership().check().unwrap_err().reason, LostReason::Emptied);
+        assert_eq!(
+            begun.leadership().check().unwrap_err().reason,
+            LostReason::Emptied
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -142,7 +168,10 @@ mod tests {
         let leadership = begun.leadership();
         assert!(leadership.check().is_ok());
         drop(begun);
-        assert_eq!(leadership.check().unwrap_err().reason, LostReason::Abandoned);
+        assert_eq!(
+            leadership.check().unwrap_err().reason,
+            LostReason::Abandoned
+        );
         assert_eq!(leadership.lost().await.reason, LostReason::Abandoned);
     }
 
@@ -152,6 +181,9 @@ mod tests {
         let begun = begun(&clock, Duration::from_secs(5));
         let lost = begun.leadership().lost().await;
         assert_eq!(lost.reason, LostReason::TrustExpired);
-        assert_eq!(lost.to_string(), "leadership of term 1 is lost: no renewal succeeded in time");
+        assert_eq!(
+            lost.to_string(),
+            "leadership of term 1 is lost: no renewal succeeded in time"
+        );
     }
 }

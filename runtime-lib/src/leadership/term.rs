@@ -45,7 +45,9 @@ impl Begun {
             progress_at: AtomicU64::new(now),
             polling_since: AtomicU64::new(IDLE),
         };
-        Self { state: Arc::new(state) }
+        Self {
+            state: Arc::new(state),
+        }
     }
 
     pub(crate) fn leadership(&self) -> Leadership {
@@ -54,11 +56,12 @@ impl Begun {
 
     /// Moves the end of trust, later or earlier. A term that is over stays over.
     pub(crate) fn trust_until(&self, until: Instant) {
-        let _ = self.state.trusted_until.fetch_update(
-            Ordering::AcqRel,
-            Ordering::Acquire,
-            |current| (current != OVER).then_some(until.as_nanos()),
-        );
+        let _ =
+            self.state
+                .trusted_until
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |current| {
+                    (current != OVER).then_some(until.as_nanos())
+                });
     }
 
     pub(crate) fn ask_to_drain(&self) {
@@ -107,7 +110,10 @@ impl TermState {
 
     /// The first reason stays.
     fn announce(&self, reason: LostReason) -> Lost {
-        let mut known = Lost { term: self.term, reason };
+        let mut known = Lost {
+            term: self.term,
+            reason,
+        };
         self.lost.send_if_modified(|lost| match lost {
             Some(first) => {
                 known = first.clone();
@@ -145,11 +151,13 @@ impl TermState {
     }
 
     pub(super) fn note_progress(&self) {
-        self.progress_at.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        self.progress_at
+            .store(self.clock.now().as_nanos(), Ordering::Relaxed);
     }
 
     pub(super) fn poll_begins(&self) {
-        self.polling_since.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        self.polling_since
+            .store(self.clock.now().as_nanos(), Ordering::Relaxed);
     }
 
     pub(super) fn poll_ends(&self) {
@@ -158,7 +166,9 @@ impl TermState {
 
     /// Time since the work last said that it makes progress.
     pub(crate) fn silent_for(&self, now: Instant) -> Duration {
-        now.since(Instant::from_nanos(self.progress_at.load(Ordering::Relaxed)))
+        now.since(Instant::from_nanos(
+            self.progress_at.load(Ordering::Relaxed),
+        ))
     }
 
     /// How long the work has been holding its thread without a pause; zero if it is not.

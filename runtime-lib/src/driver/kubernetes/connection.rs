@@ -60,5 +60,8 @@ pub(super) fn connect(
 
 fn is_loopback(config: &kube::Config) -> bool {
     let host = config.cluster_url.host().unwrap_or_default();
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    host == "localhost"
+        || host
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }

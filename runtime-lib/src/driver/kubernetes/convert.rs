@@ -34,13 +34,21 @@ pub fn read_lease(lease: &Lease) -> Result<Versioned, Malformed> {
     let record = LeaseRecord {
         holder: spec.and_then(|spec| non_empty(spec.holder_identity.as_deref()?)),
         duration: spec.and_then(|spec| duration(spec.lease_duration_seconds?.into())),
-        term: term(spec.and_then(|spec| spec.lease_transitions).unwrap_or(0).into()),
+        term: term(
+            spec.and_then(|spec| spec.lease_transitions)
+                .unwrap_or(0)
+                .into(),
+        ),
         attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec.and_then(|spec| non_empty(spec.preferred_holder.as_deref()?)),
     };
     let metadata = &lease.metadata;
-    versioned(metadata.uid.as_deref(), metadata.resource_version.as_deref(), record)
+    versioned(
+        metadata.uid.as_deref(),
+        metadata.resource_version.as_deref(),
+        record,
+    )
 }
 
 /// The same from raw JSON.
@@ -56,7 +64,11 @@ pub(super) fn read_object(object: &Value) -> Result<Versioned, Malformed> {
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec["preferredHolder"].as_str().and_then(non_empty),
     };
-    versioned(metadata["uid"].as_str(), metadata["resourceVersion"].as_str(), record)
+    versioned(
+        metadata["uid"].as_str(),
+        metadata["resourceVersion"].as_str(),
+        record,
+    )
 }
 
 fn versioned(
@@ -69,17 +81,25 @@ fn versioned(
         found: "nothing".to_owned(),
         allowed: "the uid that the API server gave",
     })?;
-    Ok(Versioned { uid: LeaseUid::new(uid), revision: read_revision(revision)?, record })
+    Ok(Versioned {
+        uid: LeaseUid::new(uid),
+        revision: read_revision(revision)?,
+        record,
+    })
 }
 
 /// E7: an integer of at most 2⁶³−1; anything else is refused rather than guessed.
 fn read_revision(text: Option<&str>) -> Result<Revision, Malformed> {
     let number = text.and_then(|text| text.parse::<u64>().ok());
-    number.and_then(|number| Revision::new(number).ok()).ok_or_else(|| Malformed {
-        field: "metadata.resourceVersion",
-        found: text.map_or("nothing".to_owned(), |text| format!("{:?}", shortened(text))),
-        allowed: "an integer from 1 to 9223372036854775807",
-    })
+    number
+        .and_then(|number| Revision::new(number).ok())
+        .ok_or_else(|| Malformed {
+            field: "metadata.resourceVersion",
+            found: text.map_or("nothing".to_owned(), |text| {
+                format!("{:?}", shortened(text))
+            }),
+            allowed: "an integer from 1 to 9223372036854775807",
+        })
 }
 
 fn non_empty(text: &str) -> Option<String> {
@@ -87,7 +107,10 @@ fn non_empty(text: &str) -> Option<String> {
 }
 
 fn duration(seconds: i64) -> Option<Duration> {
-    u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    u64::try_from(seconds)
+        .ok()
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
 }
 
 fn term(transitions: i64) -> Term {
@@ -102,7 +125,8 @@ pub(super) fn shortened(text: &str) -> String {
 /// Does the Lease carry the labels by which watches find it (E4)?
 pub(super) fn has_our_labels(object: &Value, key: &LeaseKey) -> bool {
     let labels = &object["metadata"]["labels"];
-    labels[keys::LABEL_CLUSTER_ID] == key.as_str() && labels[keys::LABEL_LEASE] == keys::LEASE_LEADER
+    labels[keys::LABEL_CLUSTER_ID] == key.as_str()
+        && labels[keys::LABEL_LEASE] == keys::LEASE_LEADER
 }
 
 /// Drops what only the server needs, so that keeping an object is cheap.
@@ -157,11 +181,19 @@ pub(super) fn to_object(
 
 fn write_annotations(annotations: &mut Map<String, Value>, record: &LeaseRecord, marks: &Marks) {
     let values = [
-        (keys::ANNOTATION_ATTEMPT, record.attempt.as_ref().map(ToString::to_string)),
-        (keys::ANNOTATION_RELEASED, record.released.as_ref().map(ToString::to_string)),
+        (
+            keys::ANNOTATION_ATTEMPT,
+            record.attempt.as_ref().map(ToString::to_string),
+        ),
+        (
+            keys::ANNOTATION_RELEASED,
+            record.released.as_ref().map(ToString::to_string),
+        ),
         (
             keys::ANNOTATION_SETTINGS_GENERATION,
-            marks.settings_generation.map(|generation| generation.to_string()),
+            marks
+                .settings_generation
+                .map(|generation| generation.to_string()),
         ),
         (keys::ANNOTATION_FIXED, marks.fixed.clone()),
     ];
@@ -174,15 +206,24 @@ fn write_annotations(annotations: &mut Map<String, Value>, record: &LeaseRecord,
 fn write_spec(spec: &mut Map<String, Value>, write: &Write, now: jiff::Timestamp) {
     let record = &write.record;
     let now = serde_json::to_value(MicroTime(now)).unwrap_or(Value::Null);
-    spec.insert("holderIdentity".to_owned(), json!(record.holder.as_deref().unwrap_or("")));
-    let seconds = record.duration.map(|duration| duration.as_secs().clamp(1, i32::MAX as u64));
+    spec.insert(
+        "holderIdentity".to_owned(),
+        json!(record.holder.as_deref().unwrap_or("")),
+    );
+    let seconds = record
+        .duration
+        .map(|duration| duration.as_secs().clamp(1, i32::MAX as u64));
     set(spec, "leaseDurationSeconds", seconds.map(Value::from));
     spec.insert("leaseTransitions".to_owned(), json!(record.term.number()));
     if write.purpose == Purpose::Claim || !spec.contains_key("acquireTime") {
         spec.insert("acquireTime".to_owned(), now.clone());
     }
     spec.insert("renewTime".to_owned(), now);
-    set(spec, "preferredHolder", record.preferred_holder.clone().map(Value::String));
+    set(
+        spec,
+        "preferredHolder",
+        record.preferred_holder.clone().map(Value::String),
+    );
 }
 
 fn set(map: &mut Map<String, Value>, name: &str, value: Option<Value>) {

@@ -63,14 +63,23 @@ struct Current<C> {
 
 impl<C: Clone> Clone for Pool<C> {
     fn clone(&self) -> Self {
-        Self { connector: self.connector.clone(), current: Arc::clone(&self.current) }
+        Self {
+            connector: self.connector.clone(),
+            current: Arc::clone(&self.current),
+        }
     }
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Pool<C> {
     fn new(connector: C) -> Self {
         let client = dial(&connector);
-        Self { connector, current: Arc::new(Mutex::new(Current { generation: 0, client })) }
+        Self {
+            connector,
+            current: Arc::new(Mutex::new(Current {
+                generation: 0,
+                client,
+            })),
+        }
     }
 
     fn current(&self) -> MutexGuard<'_, Current<C>> {

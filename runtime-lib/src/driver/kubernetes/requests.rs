@@ -33,7 +33,11 @@ pub(super) enum PutAnswer {
 
 impl Requests {
     pub(super) fn new(kube: kube::Client, dialer: Arc<dyn Dialer>, namespace: String) -> Self {
-        Self { kube, dialer, namespace }
+        Self {
+            kube,
+            dialer,
+            namespace,
+        }
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -41,8 +45,15 @@ impl Requests {
     }
 
     /// A quorum read (no resourceVersion).
-    pub(super) async fn get(&self, name: &str, limit: Duration) -> Result<Option<Value>, StoreError> {
-        match self.attempt("get", Method::GET, &self.path(name), None, limit).await? {
+    pub(super) async fn get(
+        &self,
+        name: &str,
+        limit: Duration,
+    ) -> Result<Option<Value>, StoreError> {
+        match self
+            .attempt("get", Method::GET, &self.path(name), None, limit)
+            .await?
+        {
             Ok(object) => Ok(Some(object)),
             Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Ok(None),
             Err(refusal) => Err(self.classify("get", refusal)),
@@ -50,7 +61,11 @@ impl Requests {
     }
 
     /// E1: creates, or says that the name is taken.
-    pub(super) async fn create(&self, object: &Value, limit: Duration) -> Result<PutAnswer, StoreError> {
+    pub(super) async fn create(
+        &self,
+        object: &Value,
+        limit: Duration,
+    ) -> Result<PutAnswer, StoreError> {
         let path = self.path("");
         self.cas("create", Method::POST, &path, object, limit).await
     }
@@ -74,7 +89,10 @@ impl Requests {
         object: &Value,
         limit: Duration,
     ) -> Result<PutAnswer, StoreError> {
-        match self.attempt(verb, method, path, Some(object), limit).await? {
+        match self
+            .attempt(verb, method, path, Some(object), limit)
+            .await?
+        {
             Ok(stored) => Ok(PutAnswer::Stored(stored)),
             Err(refusal) if refusal.status == StatusCode::CONFLICT => Ok(PutAnswer::Conflict),
             // A Lease that is gone; a namespace that is gone says so.
@@ -98,8 +116,13 @@ impl Requests {
             .attempt("list", Method::GET, &path, None, limit)
             .await?
             .map_err(|refusal| self.classify("list", refusal))?;
-        let Some(revision) = answer["metadata"]["resourceVersion"].as_str().map(str::to_owned) else {
-            return Err(StoreError::Malformed { detail: "a list without resourceVersion".to_owned() });
+        let Some(revision) = answer["metadata"]["resourceVersion"]
+            .as_str()
+            .map(str::to_owned)
+        else {
+            return Err(StoreError::Malformed {
+                detail: "a list without resourceVersion".to_owned(),
+            });
         };
         match answer["items"].take() {
             Value::Array(items) => Ok((items, revision)),
@@ -146,7 +169,11 @@ impl Requests {
         let body = match object.map(serde_json::to_vec) {
             None => Vec::new(),
             Some(Ok(body)) => body,
-            Some(Err(error)) => return Err(StoreError::Invalid { detail: error.to_string() }),
+            Some(Err(error)) => {
+                return Err(StoreError::Invalid {
+                    detail: error.to_string(),
+                });
+            }
         };
         let request = build(method, path, body)?.map(kube::client::Body::from);
         let dialled = self.dialer.generation();
@@ -183,13 +210,22 @@ impl Requests {
                         .as_ref()
                         .filter(|details| details.retry_after_seconds > 0)
                         .map(|details| Duration::from_secs(details.retry_after_seconds.into())),
-                    kind: status.details.map(|details| details.kind).unwrap_or_default(),
+                    kind: status
+                        .details
+                        .map(|details| details.kind)
+                        .unwrap_or_default(),
                     message: shortened(&status.message),
                 },
             ),
-            kube::Error::Auth(error) => StoreError::Unauthorized { detail: error.to_string() },
-            kube::Error::SerdeError(error) => StoreError::Malformed { detail: error.to_string() },
-            other => StoreError::Unreachable { detail: chain(&other) },
+            kube::Error::Auth(error) => StoreError::Unauthorized {
+                detail: error.to_string(),
+            },
+            kube::Error::SerdeError(error) => StoreError::Malformed {
+                detail: error.to_string(),
+            },
+            other => StoreError::Unreachable {
+                detail: chain(&other),
+            },
         }
     }
 
@@ -209,15 +245,31 @@ impl Requests {
                 detail,
             },
             410 => StoreError::Expired { detail },
-            429 => StoreError::Throttled { retry_after: refusal.retry_after, detail },
-            status @ (400..=499) => StoreError::Invalid { detail: format!("status {status}: {detail}") },
-            status => StoreError::Server { status, retry_after: refusal.retry_after, detail },
+            429 => StoreError::Throttled {
+                retry_after: refusal.retry_after,
+                detail,
+            },
+            status @ (400..=499) => StoreError::Invalid {
+                detail: format!("status {status}: {detail}"),
+            },
+            status => StoreError::Server {
+                status,
+                retry_after: refusal.retry_after,
+                detail,
+            },
         }
     }
 
     fn path(&self, name: &str) -> String {
-        let base = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace);
-        if name.is_empty() { base } else { format!("{base}/{name}") }
+        let base = format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+            self.namespace
+        );
+        if name.is_empty() {
+            base
+        } else {
+            format!("{base}/{name}")
+        }
     }
 }
 
@@ -244,10 +296,15 @@ fn build(method: Method, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, 
     let request = Request::builder().method(method).uri(path);
     request
         .header(http::header::ACCEPT, "application/json")
-        .header(http::header::USER_AGENT, concat!("leasehold/", env!("CARGO_PKG_VERSION")))
+        .header(
+            http::header::USER_AGENT,
+            concat!("leasehold/", env!("CARGO_PKG_VERSION")),
+        )
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body)
-        .map_err(|error| StoreError::Invalid { detail: error.to_string() })
+        .map_err(|error| StoreError::Invalid {
+            detail: error.to_string(),
+        })
 }
 
 fn read_answer(
@@ -260,12 +317,16 @@ fn read_answer(
         return match object {
             Ok(object) => Ok(Ok(object)),
             // E2: it may have been carried out.
-            Err(error) => Err(StoreError::Malformed { detail: format!("no JSON: {error}") }),
+            Err(error) => Err(StoreError::Malformed {
+                detail: format!("no JSON: {error}"),
+            }),
         };
     }
     let object = object.unwrap_or(Value::Null);
     let details = &object["details"];
-    let header = headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let header = headers
+        .get(http::header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok());
     let seconds = header
         .and_then(|text| text.trim().parse().ok())
         .or_else(|| details["retryAfterSeconds"].as_u64());

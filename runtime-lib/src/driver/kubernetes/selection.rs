@@ -32,7 +32,10 @@ impl Selection {
                 format!("labelSelector={}", escaped(&selector))
             }
             Self::Name(key) => {
-                format!("fieldSelector={}", escaped(&format!("metadata.name={}", lease_name(key))))
+                format!(
+                    "fieldSelector={}",
+                    escaped(&format!("metadata.name={}", lease_name(key)))
+                )
             }
         }
     }
@@ -56,7 +59,9 @@ mod tests {
     use super::*;
 
     fn keys_of(count: usize) -> Vec<LeaseKey> {
-        (0..count).map(|n| LeaseKey::new(format!("k{n}")).unwrap()).collect()
+        (0..count)
+            .map(|n| LeaseKey::new(format!("k{n}")).unwrap())
+            .collect()
     }
 
     #[test]
@@ -70,13 +75,24 @@ mod tests {
 
     #[test]
     fn above_a_hundred_keys_the_selector_names_only_the_kinds() {
-        assert!(Selection::Labels(keys_of(100)).query().contains("cluster-id"));
-        assert!(!Selection::Labels(keys_of(101)).query().contains("cluster-id"));
+        assert!(
+            Selection::Labels(keys_of(100))
+                .query()
+                .contains("cluster-id")
+        );
+        assert!(
+            !Selection::Labels(keys_of(101))
+                .query()
+                .contains("cluster-id")
+        );
     }
 
     #[test]
     fn a_lease_without_labels_is_selected_by_name() {
         let key = LeaseKey::new("orders").unwrap();
-        assert_eq!(Selection::Name(key).query(), "fieldSelector=metadata.name%3Dorders.leader");
+        assert_eq!(
+            Selection::Name(key).query(),
+            "fieldSelector=metadata.name%3Dorders.leader"
+        );
     }
 }

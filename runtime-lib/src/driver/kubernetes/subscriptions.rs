@@ -53,13 +53,23 @@ impl Subscriptions {
         let mut keys = self.keys();
         let number = keys.next;
         keys.next += 1;
-        let subscriber =
-            Subscriber { number, news: sender, heartbeat: Arc::clone(&heartbeat) };
-        keys.by_key.entry(key.clone()).or_default().subscribers.push(subscriber);
+        let subscriber = Subscriber {
+            number,
+            news: sender,
+            heartbeat: Arc::clone(&heartbeat),
+        };
+        keys.by_key
+            .entry(key.clone())
+            .or_default()
+            .subscribers
+            .push(subscriber);
         drop(keys);
         self.grown.notify_one();
-        let registration =
-            Registration { subscriptions: Arc::clone(self), key: key.clone(), number };
+        let registration = Registration {
+            subscriptions: Arc::clone(self),
+            key: key.clone(),
+            number,
+        };
         Feed::new(receiver, heartbeat, Box::new(registration))
     }
 
@@ -94,23 +104,35 @@ impl Subscriptions {
     pub(super) fn idle_limit(&self) -> Duration {
         let keys = self.keys();
         let beats = keys.by_key.values().flat_map(|topic| &topic.subscribers);
-        let millis = beats.map(|s| s.heartbeat.load(Ordering::Relaxed)).filter(|ms| *ms > 0).min();
-        Duration::from_millis(millis.unwrap_or(5_000)).saturating_mul(2).max(IDLE_MIN)
+        let millis = beats
+            .map(|s| s.heartbeat.load(Ordering::Relaxed))
+            .filter(|ms| *ms > 0)
+            .min();
+        Duration::from_millis(millis.unwrap_or(5_000))
+            .saturating_mul(2)
+            .max(IDLE_MIN)
     }
 
     /// The shortest heartbeat that a subscriber expects.
     pub(super) fn heartbeat(&self) -> Duration {
         let keys = self.keys();
         let beats = keys.by_key.values().flat_map(|topic| &topic.subscribers);
-        let millis = beats.map(|s| s.heartbeat.load(Ordering::Relaxed)).filter(|ms| *ms > 0).min();
+        let millis = beats
+            .map(|s| s.heartbeat.load(Ordering::Relaxed))
+            .filter(|ms| *ms > 0)
+            .min();
         Duration::from_millis(millis.unwrap_or(5_000))
     }
 
     /// Keeps the object of a revision for a later PUT.
     pub(super) fn keep(&self, key: &LeaseKey, state: &Versioned, object: Value) {
         let mut keys = self.keys();
-        let Some(topic) = keys.by_key.get_mut(key) else { return };
-        topic.objects.retain(|(revision, _)| *revision != state.revision);
+        let Some(topic) = keys.by_key.get_mut(key) else {
+            return;
+        };
+        topic
+            .objects
+            .retain(|(revision, _)| *revision != state.revision);
         topic.objects.push((state.revision, Arc::new(object)));
         if topic.objects.len() > OBJECTS_MAX {
             topic.objects.remove(0);
@@ -121,7 +143,10 @@ impl Subscriptions {
     pub(super) fn object(&self, key: &LeaseKey, revision: Revision) -> Option<Arc<Value>> {
         let keys = self.keys();
         let objects = &keys.by_key.get(key)?.objects;
-        objects.iter().find(|(kept, _)| *kept == revision).map(|(_, object)| Arc::clone(object))
+        objects
+            .iter()
+            .find(|(kept, _)| *kept == revision)
+            .map(|(_, object)| Arc::clone(object))
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
@@ -147,8 +172,12 @@ struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut keys = self.subscriptions.keys();
-        let Some(topic) = keys.by_key.get_mut(&self.key) else { return };
-        topic.subscribers.retain(|subscriber| subscriber.number != self.number);
+        let Some(topic) = keys.by_key.get_mut(&self.key) else {
+            return;
+        };
+        topic
+            .subscribers
+            .retain(|subscriber| subscriber.number != self.number);
         if topic.subscribers.is_empty() {
             keys.by_key.remove(&self.key);
         }

@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::core::WatchEvent;
-use leasehold_core::backoff::Backoff;
 use leasehold_core::id::Revision;
 use leasehold_core::lease::Versioned;
 use leasehold_core::time::{Duration, Instant};
-use leasehold_crds::keys;
 use serde_json::Value;
 
 use super::convert::{has_our_labels, lease_name, read_object, trimmed};
@@ -26,6 +24,11 @@ use crate::key::LeaseKey;
 use crate::random;
 use crate::settings::read_declared;
 use crate::signal;
+
+mod recovery;
+mod subject;
+
+use subject::{Subject, settings_text};
 
 /// The server closes a watch after this long; short ones would cost more than all renewals (H10).
 const SERVER_LIMIT: Duration = Duration::from_secs(290);
@@ -73,7 +76,8 @@ impl Watch {
                 self.subscriptions.grown.notified().await;
             }
             tokio::time::sleep(GATHERING).await;
-            self.repeat(|| Selection::Labels(self.subscriptions.selected())).await;
+            self.repeat(|| Selection::Labels(self.subscriptions.selected()))
+                .await;
         }
     }
 
@@ -111,40 +115,6 @@ impl Watch {
         }
     }
 
-    /// Waits before the next try. If lists are refused but reads are not, reads stand in.
-    async fn recover(&self, selection: &Selection, error: StoreError, listed: bool, failures: u32) {
-        let heartbeat = self.subscriptions.heartbeat();
-        let backoff = Backoff { first: Duration::from_millis(200), ceiling: heartbeat };
-        let asked_for = error.retry_after().unwrap_or_default().min(heartbeat * 4);
-        let delay = backoff.delay(failures, random::number()).max(asked_for);
-        let reason = error.reason();
-        if failures == 1 {
-            tracing::warn!(key = signal::WATCH_DOWN, reason, %error, retry_in = ?delay, "the watch of the leases is down");
-        } else {
-            tracing::debug!(key = signal::WATCH_DOWN, reason, %error, failures, retry_in = ?delay, "still down");
-        }
-        signal::count(signal::WATCH_DOWN);
-        self.requests.redial();
-        let may_read = !listed && !error.is_transport();
-        self.tell(selection, &News::Down(error));
-        tokio::time::sleep(delay).await;
-        if may_read {
-            self.read_each(selection).await;
-        }
-    }
-
-    /// Stands in for a list that is refused (a Role may allow single names only).
-    async fn read_each(&self, selection: &Selection) {
-        for key in self.keys_of(selection) {
-            let asked = self.clock.now();
-            let Ok(object) = self.requests.get(&lease_name(&key), PROBE_LIMIT).await else { return };
-            let state = object.map(trimmed).and_then(|object| self.keep(&key, object));
-            self.subscriptions.tell(&key, &News::Listed { asked, state });
-            let jitter = random::number() % 50;
-            tokio::time::sleep(Duration::from_millis(jitter)).await;
-        }
-    }
-
     /// One list and the watches that follow it without a gap.
     ///
     /// `made`: the number of subscriptions that the list serves.
@@ -153,18 +123,31 @@ impl Watch {
         let asked = self.clock.now();
         let (objects, mut revision) = match self.requests.list(&query, REQUEST_LIMIT).await {
             Ok(listed) => listed,
-            Err(error) => return Ended::Failed { error, listed: false },
+            Err(error) => {
+                return Ended::Failed {
+                    error,
+                    listed: false,
+                };
+            }
         };
         let mut shown = ShownByKey::new();
         if self.deliver_list(selection, asked, objects, &mut shown) {
             return Ended::Done;
         }
         loop {
-            match self.stream(selection, made, &query, &mut revision, &mut shown).await {
+            match self
+                .stream(selection, made, &query, &mut revision, &mut shown)
+                .await
+            {
                 Ok(None) => {} // closed on time: go on where it ended
                 Ok(Some(ended)) => return ended,
                 Err(StoreError::Expired { .. }) => return Ended::Stale,
-                Err(error) => return Ended::Failed { error, listed: true },
+                Err(error) => {
+                    return Ended::Failed {
+                        error,
+                        listed: true,
+                    };
+                }
             }
         }
     }
@@ -180,11 +163,14 @@ impl Watch {
     ) -> Result<Option<Ended>, StoreError> {
         let opened = self.clock.now();
         let server_limit = SERVER_LIMIT + Duration::from_secs(random::number() % 20);
-        let mut events =
-            match self.requests.watch(query, revision, server_limit, REQUEST_LIMIT).await {
-                Err(StoreError::Expired { .. }) => return Ok(Some(Ended::Stale)),
-                other => other?,
-            };
+        let mut events = match self
+            .requests
+            .watch(query, revision, server_limit, REQUEST_LIMIT)
+            .await
+        {
+            Err(StoreError::Expired { .. }) => return Ok(Some(Ended::Stale)),
+            other => other?,
+        };
         self.tell(selection, &News::Up);
         let overdue = opened.after(server_limit + Duration::from_secs(10));
         loop {
@@ -227,7 +213,10 @@ impl Watch {
             return Ended::Stale;
         }
         let detail = "the server closed the watch at once".to_owned();
-        Ended::Failed { error: StoreError::Unreachable { detail }, listed: true }
+        Ended::Failed {
+            error: StoreError::Unreachable { detail },
+            listed: true,
+        }
     }
 
     /// Nothing came for a while: is it quiet, or is the connection dead?
@@ -237,20 +226,27 @@ impl Watch {
         events: &mut (impl futures::Stream<Item = kube::Result<Event>> + Unpin + Send),
     ) -> Result<(), StoreError> {
         // Where nobody holds anything, silence is what one expects.
-        let Some((key, last)) = shown.iter().find(|(_, shown)| shown.held) else { return Ok(()) };
+        let Some((key, last)) = shown.iter().find(|(_, shown)| shown.held) else {
+            return Ok(());
+        };
         let (key, last) = (key.clone(), last.revision);
         let asked = self.clock.now();
         let object = self.requests.get(&lease_name(&key), PROBE_LIMIT).await?;
-        let state = object.map(trimmed).and_then(|object| self.keep(&key, object));
+        let state = object
+            .map(trimmed)
+            .and_then(|object| self.keep(&key, object));
         let is_news = state.as_ref().map(|state| state.revision) != Some(last);
-        self.subscriptions.tell(&key, &News::Listed { asked, state });
+        self.subscriptions
+            .tell(&key, &News::Listed { asked, state });
         if !is_news {
             return Ok(());
         }
         // The event may be on its way: only a watch that still says nothing is dead.
         let mut peeked = std::pin::pin!(tokio::time::timeout(PROBE_LIMIT / 4, events.next()));
         match peeked.as_mut().await {
-            Ok(Some(Ok(_))) => Err(StoreError::Expired { detail: "a late event".to_owned() }),
+            Ok(Some(Ok(_))) => Err(StoreError::Expired {
+                detail: "a late event".to_owned(),
+            }),
             _ => Err(StoreError::Unreachable {
                 detail: "the watch shows nothing although there is news".to_owned(),
             }),
@@ -282,10 +278,16 @@ impl Watch {
         if let Some(seen) = object["metadata"]["resourceVersion"].as_str() {
             seen.clone_into(revision);
         }
-        let Some(subject) = Subject::of(&object) else { return Ok(None) };
+        let Some(subject) = Subject::of(&object) else {
+            return Ok(None);
+        };
         match subject {
             Subject::Settings(key) => {
-                let text = if deleted { None } else { settings_text(&object) };
+                let text = if deleted {
+                    None
+                } else {
+                    settings_text(&object)
+                };
                 self.tell_settings(&key, text);
             }
             Subject::Leader(key) if deleted => {
@@ -323,9 +325,17 @@ impl Watch {
                 }
                 Some(Subject::Leader(key)) => {
                     done &= has_our_labels(&object, &key);
-                    let Some(state) = self.keep(&key, trimmed(object)) else { continue };
+                    let Some(state) = self.keep(&key, trimmed(object)) else {
+                        continue;
+                    };
                     shown.insert(key.clone(), Shown::of(&state));
-                    self.subscriptions.tell(&key, &News::Listed { asked, state: Some(state) });
+                    self.subscriptions.tell(
+                        &key,
+                        &News::Listed {
+                            asked,
+                            state: Some(state),
+                        },
+                    );
                 }
                 None => {}
             }
@@ -380,31 +390,11 @@ impl Watch {
 
 impl Shown {
     fn of(state: &Versioned) -> Self {
-        Self { revision: state.revision, held: state.record.holder.is_some() }
-    }
-}
-
-/// What a Lease is for, by its name: labels can be edited by anybody.
-enum Subject {
-    Leader(LeaseKey),
-    Settings(LeaseKey),
-}
-
-impl Subject {
-    fn of(object: &Value) -> Option<Self> {
-        let (id, kind) = object["metadata"]["name"].as_str()?.split_once('.')?;
-        let key = LeaseKey::new(id).ok()?;
-        match kind {
-            keys::LEASE_LEADER => Some(Self::Leader(key)),
-            keys::LEASE_SETTINGS => Some(Self::Settings(key)),
-            _ => None,
+        Self {
+            revision: state.revision,
+            held: state.record.holder.is_some(),
         }
     }
-}
-
-fn settings_text(object: &Value) -> Option<String> {
-    let text = object["metadata"]["annotations"][keys::ANNOTATION_SETTINGS].as_str();
-    text.map(str::to_owned)
 }
 
 #[cfg(test)]

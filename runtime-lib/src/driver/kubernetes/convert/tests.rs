@@ -33,13 +33,20 @@ fn write(purpose: Purpose) -> Write {
     let me = Identity::new("b_v_0000000b").unwrap();
     Write {
         attempt: 9,
-        target: Target::Exactly { uid: LeaseUid::new("u-1"), revision: Revision::new(41).unwrap() },
+        target: Target::Exactly {
+            uid: LeaseUid::new("u-1"),
+            revision: Revision::new(41).unwrap(),
+        },
         purpose,
         record: LeaseRecord {
             holder: Some(me.as_str().to_owned()),
             duration: Some(Duration::from_secs(15)),
             term: Term::new(4),
-            attempt: Some(AttemptStamp { identity: me, term: Term::new(4), number: 9 }),
+            attempt: Some(AttemptStamp {
+                identity: me,
+                term: Term::new(4),
+                number: 9,
+            }),
             ..LeaseRecord::default()
         },
     }
@@ -95,16 +102,30 @@ fn nonsense_in_a_field_reads_as_missing_and_never_panics() {
             &Marks::default(),
             time("2026-02-01T00:00:00Z"),
         );
-        assert_eq!(read_object(&rewritten).unwrap().record, write(Purpose::Claim).record);
+        assert_eq!(
+            read_object(&rewritten).unwrap().record,
+            write(Purpose::Claim).record
+        );
     }
     let mut foreign = object();
     foreign["spec"]["holderIdentity"] = json!(huge);
-    assert_eq!(read_object(&foreign).unwrap().record.holder.map(|h| h.len()), Some(10_240));
+    assert_eq!(
+        read_object(&foreign)
+            .unwrap()
+            .record
+            .holder
+            .map(|h| h.len()),
+        Some(10_240)
+    );
 }
 
 #[test]
 fn renew_times_with_any_number_of_digits_are_read() {
-    for time in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123Z", "2026-01-01T00:00:00.123456789Z"] {
+    for time in [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00.123Z",
+        "2026-01-01T00:00:00.123456789Z",
+    ] {
         let mut lease = object();
         lease["spec"]["renewTime"] = json!(time);
         assert!(read_object(&lease).is_ok(), "{time}");
@@ -115,11 +136,22 @@ fn renew_times_with_any_number_of_digits_are_read() {
 
 #[test]
 fn a_revision_that_is_no_signed_integer_is_an_error_with_the_value() {
-    for bad in ["9223372036854775808", "0", "", "abc", "-1", "1.5", &"9".repeat(5000)] {
+    for bad in [
+        "9223372036854775808",
+        "0",
+        "",
+        "abc",
+        "-1",
+        "1.5",
+        &"9".repeat(5000),
+    ] {
         let mut lease = object();
         lease["metadata"]["resourceVersion"] = json!(bad);
         let message = read_object(&lease).unwrap_err().to_string();
-        assert!(message.starts_with("metadata.resourceVersion: found"), "{message}");
+        assert!(
+            message.starts_with("metadata.resourceVersion: found"),
+            "{message}"
+        );
         assert!(message.len() < 400, "{message}");
     }
 }
@@ -132,18 +164,34 @@ fn our_writes_keep_what_others_wrote_and_restore_our_labels() {
         &key(),
         "shop",
         &write(Purpose::Renew),
-        &Marks { settings_generation: Some(7), fixed: Some("{}".to_owned()) },
+        &Marks {
+            settings_generation: Some(7),
+            fixed: Some("{}".to_owned()),
+        },
         time("2026-02-01T00:00:00.5Z"),
     );
     assert_eq!(renewed["metadata"]["labels"]["team"], "red");
     assert_eq!(renewed["metadata"]["annotations"]["note"], "keep me");
     assert_eq!(renewed["spec"]["newField"]["of"], "a newer server");
     assert_eq!(renewed["spec"]["strategy"], "OldestEmulationVersion");
-    assert_eq!(renewed["spec"]["acquireTime"], "2026-01-01T00:00:00.000000Z");
+    assert_eq!(
+        renewed["spec"]["acquireTime"],
+        "2026-01-01T00:00:00.000000Z"
+    );
     assert!(has_our_labels(&renewed, &key()) && !has_our_labels(&base, &key()));
-    assert_eq!(renewed["metadata"]["annotations"]["leasehold.dev/settings-generation"], "7");
-    assert_eq!(renewed["metadata"]["annotations"].get("leasehold.dev/released"), None);
-    assert_eq!(renewed["metadata"].get("managedFields"), None, "the server keeps its own");
+    assert_eq!(
+        renewed["metadata"]["annotations"]["leasehold.dev/settings-generation"],
+        "7"
+    );
+    assert_eq!(
+        renewed["metadata"]["annotations"].get("leasehold.dev/released"),
+        None
+    );
+    assert_eq!(
+        renewed["metadata"].get("managedFields"),
+        None,
+        "the server keeps its own"
+    );
 }
 
 #[test]
@@ -158,15 +206,27 @@ fn a_put_carries_uid_and_revision_and_times_with_six_digits() {
     );
     assert_eq!(claimed["metadata"]["uid"], "u-1");
     assert_eq!(claimed["metadata"]["resourceVersion"], "41");
-    assert_eq!(claimed["spec"]["acquireTime"], "2026-02-01T00:00:00.000000Z");
+    assert_eq!(
+        claimed["spec"]["acquireTime"],
+        "2026-02-01T00:00:00.000000Z"
+    );
     assert_eq!(claimed["spec"]["renewTime"], "2026-02-01T00:00:00.000000Z");
 }
 
 #[test]
 fn a_post_carries_neither_uid_nor_revision() {
-    let write = Write { target: Target::Absent, ..write(Purpose::Claim) };
-    let created =
-        to_object(None, &key(), "shop", &write, &Marks::default(), time("2026-02-01T00:00:00Z"));
+    let write = Write {
+        target: Target::Absent,
+        ..write(Purpose::Claim)
+    };
+    let created = to_object(
+        None,
+        &key(),
+        "shop",
+        &write,
+        &Marks::default(),
+        time("2026-02-01T00:00:00Z"),
+    );
     assert_eq!(created["metadata"].get("uid"), None);
     assert_eq!(created["metadata"].get("resourceVersion"), None);
     assert_eq!(created["metadata"]["name"], "orders.leader");

@@ -16,8 +16,12 @@ impl Dialer for CountRedials {
         self.0.load(Ordering::SeqCst)
     }
     fn redial_if(&self, generation: u64) {
-        let _ =
-            self.0.compare_exchange(generation, generation + 1, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.0.compare_exchange(
+            generation,
+            generation + 1,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
     }
 }
 
@@ -25,8 +29,10 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// An API server that gives one answer to everything.
 fn server(status: u16, headers: &[(&str, &str)], body: Vec<u8>) -> (Requests, Arc<CountRedials>) {
-    let headers: Vec<(String, String)> =
-        headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    let headers: Vec<(String, String)> = headers
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+        .collect();
     let service = tower::service_fn(move |_: Request<Body>| {
         let (headers, body) = (headers.clone(), body.clone());
         async move {
@@ -34,7 +40,9 @@ fn server(status: u16, headers: &[(&str, &str)], body: Vec<u8>) -> (Requests, Ar
             for (name, value) in headers {
                 response = response.header(name, value);
             }
-            response.body(Body::from(body)).map_err(tower::BoxError::from)
+            response
+                .body(Body::from(body))
+                .map_err(tower::BoxError::from)
         }
     });
     requests(kube::Client::new(service, "shop"))
@@ -66,11 +74,20 @@ async fn a_missing_right_is_said_with_verb_namespace_and_account() {
     let message = "leases.coordination.k8s.io \"orders.leader\" is forbidden: User \
                    \"system:serviceaccount:shop:orders\" cannot update resource \"leases\"";
     let error = refused(403, message, "leases").await;
-    let StoreError::Denied { verb: "update", account: Some(account), .. } = &error else {
+    let StoreError::Denied {
+        verb: "update",
+        account: Some(account),
+        ..
+    } = &error
+    else {
         panic!("{error:?}")
     };
     assert_eq!(account, "system:serviceaccount:shop:orders");
-    assert!(error.to_string().contains("kind: ServiceAccount, name: orders, namespace: shop"));
+    assert!(
+        error
+            .to_string()
+            .contains("kind: ServiceAccount, name: orders, namespace: shop")
+    );
     assert!(!error.is_outcome_unknown());
 }
 
@@ -81,14 +98,24 @@ async fn a_namespace_that_is_gone_or_going_is_said_so() {
     let message = "leases \"x\" is forbidden: unable to create new content in namespace shop \
                    because it is being terminated";
     let going = refused(403, message, "leases").await;
-    assert!(matches!(going, StoreError::NamespaceGone { .. }), "{going:?}");
+    assert!(
+        matches!(going, StoreError::NamespaceGone { .. }),
+        "{going:?}"
+    );
 }
 
 #[tokio::test]
 async fn refusals_are_no_unknown_outcomes_and_server_errors_are() {
-    for (status, unknown) in
-        [(401, false), (403, false), (413, false), (422, false), (429, false), (500, true), (503, true), (504, true)]
-    {
+    for (status, unknown) in [
+        (401, false),
+        (403, false),
+        (413, false),
+        (422, false),
+        (429, false),
+        (500, true),
+        (503, true),
+        (504, true),
+    ] {
         let error = refused(status, "no", "leases").await;
         assert_eq!(error.is_outcome_unknown(), unknown, "{status}: {error:?}");
     }
@@ -108,15 +135,27 @@ async fn the_servers_wish_to_wait_is_read_from_header_and_body() {
     let (throttled, _) = server(429, &[("Retry-After", "7")], b"Too many requests".to_vec());
     let error = throttled.get("x", LIMIT).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
-    assert_eq!(refused(503, "busy", "leases").await.retry_after(), Some(Duration::from_secs(3)));
-    let (absurd, _) = server(429, &[("Retry-After", "99999999999999999999999")], Vec::new());
-    assert_eq!(absurd.get("x", LIMIT).await.unwrap_err().retry_after(), None);
+    assert_eq!(
+        refused(503, "busy", "leases").await.retry_after(),
+        Some(Duration::from_secs(3))
+    );
+    let (absurd, _) = server(
+        429,
+        &[("Retry-After", "99999999999999999999999")],
+        Vec::new(),
+    );
+    assert_eq!(
+        absurd.get("x", LIMIT).await.unwrap_err().retry_after(),
+        None
+    );
 }
 
 #[tokio::test]
 async fn a_success_that_is_no_json_leaves_the_outcome_unknown() {
     let (requests, _) = server(200, &[], b"<html>proxy</html>".to_vec());
-    let Err(error) = requests.create(&json!({}), LIMIT).await else { panic!("accepted") };
+    let Err(error) = requests.create(&json!({}), LIMIT).await else {
+        panic!("accepted")
+    };
     assert!(error.is_outcome_unknown(), "{error:?}");
 }
 
@@ -136,7 +175,17 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_dialled_anew_once
     let (a, b) = tokio::join!(requests.get("a", LIMIT), requests.get("b", LIMIT));
     assert_eq!(started.elapsed(), LIMIT);
     for answer in [a, b] {
-        assert_eq!(answer, Err(StoreError::TimedOut { verb: "get", limit: LIMIT }));
+        assert_eq!(
+            answer,
+            Err(StoreError::TimedOut {
+                verb: "get",
+                limit: LIMIT
+            })
+        );
     }
-    assert_eq!(redials.generation(), 1, "two requests that fail together redial once");
+    assert_eq!(
+        redials.generation(),
+        1,
+        "two requests that fail together redial once"
+    );
 }

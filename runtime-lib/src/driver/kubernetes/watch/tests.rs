@@ -50,7 +50,10 @@ impl Drop for World {
 
 impl World {
     fn new(objects: Vec<Value>) -> Self {
-        let server = Arc::new(Mutex::new(Server { objects, ..Server::default() }));
+        let server = Arc::new(Mutex::new(Server {
+            objects,
+            ..Server::default()
+        }));
         let subscriptions = Arc::new(Subscriptions::default());
         let service = tower::service_fn({
             let server = Arc::clone(&server);
@@ -67,7 +70,11 @@ impl World {
             clock: Clock::test(),
         };
         let task = tokio::spawn(Arc::new(watch).run());
-        Self { server, subscriptions, task }
+        Self {
+            server,
+            subscriptions,
+            task,
+        }
     }
 
     fn follow(&self, key: &str) -> Feed {
@@ -105,21 +112,36 @@ fn answer(server: &mut Server, uri: &http::Uri) -> Response<Body> {
         server.lists += 1;
         server.queries.push(query.to_owned());
         if let Some(status) = server.list_status {
-            return respond(status, &json!({"kind": "Status", "code": status, "message": "no"}));
+            return respond(
+                status,
+                &json!({"kind": "Status", "code": status, "message": "no"}),
+            );
         }
         let items = server.objects.clone();
-        return respond(200, &json!({"metadata": {"resourceVersion": "100"}, "items": items}));
+        return respond(
+            200,
+            &json!({"metadata": {"resourceVersion": "100"}, "items": items}),
+        );
     }
     server.gets += 1;
     let name = uri.path().rsplit('/').next().unwrap_or_default();
-    match server.objects.iter().find(|object| object["metadata"]["name"] == name) {
+    match server
+        .objects
+        .iter()
+        .find(|object| object["metadata"]["name"] == name)
+    {
         Some(object) => respond(200, object),
-        None => respond(404, &json!({"kind": "Status", "code": 404, "message": "not found"})),
+        None => respond(
+            404,
+            &json!({"kind": "Status", "code": 404, "message": "not found"}),
+        ),
     }
 }
 
 fn respond(status: u16, body: &Value) -> Response<Body> {
-    let body = Full::new(Bytes::from(body.to_string())).map_err(Into::into).boxed_unsync();
+    let body = Full::new(Bytes::from(body.to_string()))
+        .map_err(Into::into)
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     response
@@ -140,8 +162,15 @@ fn lease(key: &str, revision: u64, holder: &str) -> Value {
 async fn next_revision(feed: &mut Feed) -> u64 {
     let limit = Duration::from_secs(120);
     loop {
-        match tokio::time::timeout(limit, feed.next()).await.expect("news").unwrap() {
-            News::Watched(state) | News::Listed { state: Some(state), .. } => {
+        match tokio::time::timeout(limit, feed.next())
+            .await
+            .expect("news")
+            .unwrap()
+        {
+            News::Watched(state)
+            | News::Listed {
+                state: Some(state), ..
+            } => {
                 return state.revision.number();
             }
             _ => {}
@@ -153,13 +182,23 @@ async fn next_revision(feed: &mut Feed) -> u64 {
 async fn an_object_that_cannot_be_read_stops_nothing() {
     let mut broken = lease("broken", 5, "x");
     broken["metadata"]["resourceVersion"] = json!("no number");
-    let world = World::new(vec![broken.clone(), json!({"metadata": 7}), lease("orders", 6, "a")]);
+    let world = World::new(vec![
+        broken.clone(),
+        json!({"metadata": 7}),
+        lease("orders", 6, "a"),
+    ]);
     let _broken = world.follow("broken");
     let mut orders = world.follow("orders");
     assert_eq!(next_revision(&mut orders).await, 6);
-    world.send(json!({"type": "MODIFIED", "object": broken})).await;
-    world.send(json!({"type": "MODIFIED", "object": {"spec": []}})).await;
-    world.send(json!({"type": "MODIFIED", "object": lease("orders", 7, "a")})).await;
+    world
+        .send(json!({"type": "MODIFIED", "object": broken}))
+        .await;
+    world
+        .send(json!({"type": "MODIFIED", "object": {"spec": []}}))
+        .await;
+    world
+        .send(json!({"type": "MODIFIED", "object": lease("orders", 7, "a")}))
+        .await;
     assert_eq!(next_revision(&mut orders).await, 7);
 }
 
@@ -183,7 +222,11 @@ async fn a_watch_that_is_silent_although_there_is_news_is_replaced_within_second
     let since = tokio::time::Instant::now();
     world.server().objects = vec![lease("orders", 9, "a")]; // the event never comes
     assert_eq!(next_revision(&mut orders).await, 9);
-    assert!(since.elapsed() <= Duration::from_secs(12), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() <= Duration::from_secs(12),
+        "{:?}",
+        since.elapsed()
+    );
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(world.server().lists, 2, "and the watch is made anew");
 }
@@ -196,7 +239,11 @@ async fn a_watch_that_is_silent_because_nothing_happens_is_kept() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let server = world.server();
     assert_eq!((server.lists, server.watches.len()), (1, 1));
-    assert!((3..=7).contains(&server.gets), "it is looked after: {} reads", server.gets);
+    assert!(
+        (3..=7).contains(&server.gets),
+        "it is looked after: {} reads",
+        server.gets
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,7 +277,10 @@ async fn all_keys_of_a_process_share_one_list_and_one_watch() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let server = world.server();
     assert_eq!((server.lists, server.watches.len()), (1, 1));
-    assert!(!server.queries[0].contains("cluster-id"), "too many for a selector (H10)");
+    assert!(
+        !server.queries[0].contains("cluster-id"),
+        "too many for a selector (H10)"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +297,9 @@ async fn a_lease_that_leaves_the_selection_is_gone_until_a_read_tells_more() {
     let world = World::new(vec![lease("orders", 6, "a")]);
     let mut orders = world.follow("orders");
     assert_eq!(next_revision(&mut orders).await, 6);
-    world.send(json!({"type": "DELETED", "object": lease("orders", 7, "a")})).await;
+    world
+        .send(json!({"type": "DELETED", "object": lease("orders", 7, "a")}))
+        .await;
     loop {
         match orders.next().await.unwrap() {
             News::Gone => return,
@@ -271,9 +323,13 @@ async fn settings_come_through_the_same_watch() {
     let mut orders = world.follow("orders");
     let declared = next_settings(&mut orders).await.unwrap().unwrap();
     assert_eq!(declared.generation, 7);
-    world.send(json!({"type": "MODIFIED", "object": settings("{}")})).await;
+    world
+        .send(json!({"type": "MODIFIED", "object": settings("{}")}))
+        .await;
     assert!(next_settings(&mut orders).await.unwrap().is_err());
-    world.send(json!({"type": "DELETED", "object": settings("{}")})).await;
+    world
+        .send(json!({"type": "DELETED", "object": settings("{}")}))
+        .await;
     assert!(next_settings(&mut orders).await.is_none());
 }
 
