@@ -8,14 +8,11 @@ use std::{
 };
 
 use k8s_openapi::{
-    api::coordination::v1::Lease,
+    api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::core::DeserializeGuard;
-use leasehold_core::{
-    id::{IDENTITY_BYTES_MAX, LeaseUid, Revision, Term},
-    lease::{AttemptStamp, LeaseRecord, ReleaseStamp, Versioned},
-};
+use leasehold_core::{id::IDENTITY_BYTES_MAX, lease::Versioned};
 use leasehold_crds::keys;
 
 /// A Lease as the operator reads it.
@@ -58,60 +55,24 @@ impl LeaseReading {
         }
     }
 
-    /// Reads a decoded Lease.
+    /// Reads a decoded Lease, as a candidate reads it.
     pub fn of_lease(lease: &Lease) -> Self {
         let mut reading = Self::of_metadata(&lease.metadata);
         let spec = lease.spec.clone().unwrap_or_default();
         let annotation = |key: &str| {
-            lease
-                .metadata
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(key))
-                .map(String::as_str)
+            let annotations = lease.metadata.annotations.as_ref();
+            annotations.and_then(|all| all.get(key)).cloned()
         };
-        let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
-        reading.problem = problem(
-            holder.as_deref(),
-            spec.lease_duration_seconds,
-            spec.lease_transitions,
-        );
-        let record = LeaseRecord {
-            holder,
-            duration: spec
-                .lease_duration_seconds
-                .and_then(|seconds| u64::try_from(seconds).ok())
-                .filter(|seconds| *seconds > 0)
-                .map(Duration::from_secs),
-            term: Term::new(
-                u32::try_from(spec.lease_transitions.unwrap_or_default()).unwrap_or_default(),
-            ),
-            attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
-            released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
-            preferred_holder: spec.preferred_holder,
-        };
-        let revision = reading
-            .revision
-            .parse()
-            .ok()
-            .and_then(|number| Revision::new(number).ok());
-        if revision.is_none() {
-            let found = shortened(&reading.revision);
-            reading.problem.get_or_insert(format!(
-                "metadata.resourceVersion is {found:?}, allowed are numbers from 1 to {}",
-                i64::MAX
-            ));
+        reading.problem = problem(&spec);
+        match leasehold::kubernetes::read_lease(lease) {
+            Ok(state) => reading.state = Some(state),
+            Err(malformed) => reading.problem = Some(malformed.to_string()),
         }
-        reading.state = revision.map(|revision| Versioned {
-            uid: LeaseUid::new(reading.uid.clone()),
-            revision,
-            record,
-        });
         reading.since = spec.acquire_time.map(|time| Time(in_whole_seconds(time.0)));
         reading.settings_generation =
-            annotation(keys::ANNOTATION_SETTINGS_GENERATION).map(shortened);
-        reading.fixed = annotation(keys::ANNOTATION_FIXED).map(str::to_owned);
-        reading.settings = annotation(keys::ANNOTATION_SETTINGS).map(str::to_owned);
+            annotation(keys::ANNOTATION_SETTINGS_GENERATION).map(|text| shortened(&text));
+        reading.fixed = annotation(keys::ANNOTATION_FIXED);
+        reading.settings = annotation(keys::ANNOTATION_SETTINGS);
         reading
     }
 
@@ -162,11 +123,11 @@ impl LeaseReading {
 }
 
 /// What no candidate writes, as a sentence that names field, found and allowed.
-fn problem(
-    holder: Option<&str>,
-    duration: Option<i32>,
-    transitions: Option<i32>,
-) -> Option<String> {
+fn problem(spec: &LeaseSpec) -> Option<String> {
+    let holder = spec
+        .holder_identity
+        .as_deref()
+        .filter(|holder| !holder.is_empty());
     let mut problems = Vec::new();
     if let Some(holder) = holder
         && holder.len() > IDENTITY_BYTES_MAX
@@ -176,7 +137,7 @@ fn problem(
             holder.len()
         ));
     }
-    match duration {
+    match spec.lease_duration_seconds {
         Some(seconds) if seconds <= 0 => problems.push(format!(
             "spec.leaseDurationSeconds is {seconds}, allowed are positive numbers"
         )),
@@ -185,7 +146,7 @@ fn problem(
         }
         Some(_) | None => {}
     }
-    if let Some(transitions) = transitions
+    if let Some(transitions) = spec.lease_transitions
         && transitions < 0
     {
         problems.push(format!(
