@@ -66,10 +66,12 @@ pub fn build_events(
 /// From, to, term, how it ended, and how many changes nobody observed.
 fn change_note(announcement: &Announcement) -> String {
     let entry = &announcement.entry;
-    let from = match (&announcement.from, announcement.gap) {
-        (Some(from), _) => from.as_str(),
-        (None, Some(_)) => "somebody",
-        (None, None) => "nobody",
+    let to = shown(&entry.holder);
+    let change = match (&announcement.from, announcement.gap) {
+        (Some(from), _) if shown(from) == to => format!("Leader {to} began anew"),
+        (Some(from), _) => format!("Leader changed from {} to {to}", shown(from)),
+        (None, Some(_)) => format!("Leader changed from somebody to {to}"),
+        (None, None) => format!("Leader changed from nobody to {to}"),
     };
     let ended = match &entry.previous_ended {
         Some(ended) => format!("; the leadership before: {ended}"),
@@ -80,10 +82,12 @@ fn change_note(announcement: &Announcement) -> String {
         1 => "; 1 change before it was not observed".to_owned(),
         missed => format!("; {missed} changes before it were not observed"),
     };
-    format!(
-        "Leader changed from {from} to {}, term {}{ended}{missed}.",
-        entry.holder, entry.term
-    )
+    format!("{change}, term {}{ended}{missed}.", entry.term)
+}
+
+/// The pod, as people know it; the whole identity stands in status. A foreign holder is shown whole.
+fn shown(holder: &str) -> &str {
+    leasehold_core::id::pod_name(holder).unwrap_or(holder)
 }
 
 /// The leading pod, if the holder names one.
@@ -142,6 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_leads_again_is_not_said_to_follow_itself() {
+        let mut again = announcement();
+        again.from = Some("billing-1_0c1d_00000000".into());
+        again.entry.previous_ended = Some("restarted".into());
+        let [event] = events(&again).try_into().unwrap();
+        assert_eq!(
+            event.note.as_deref(),
+            Some("Leader billing-1 began anew, term 8; the leadership before: restarted.")
+        );
+    }
+
+    #[test]
     fn a_change_is_named_by_object_lease_and_term_and_says_what_happened() {
         let [event] = events(&announcement()).try_into().unwrap();
         assert_eq!(
@@ -152,7 +168,7 @@ mod tests {
         assert_eq!(
             event.note.as_deref(),
             Some(
-                "Leader changed from billing-0_0a1b_00000001 to billing-1_0c1d_00000001, term 8; \
+                "Leader changed from billing-0 to billing-1, term 8; \
                  the leadership before: released."
             )
         );
