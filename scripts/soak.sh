@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The long runs: half an hour of chaos, client-go's faults with leases of 15 s, then ten settled minutes
-# of an operator that must write nothing. CHAOS_MINUTES and LEASEHOLD_QUIET_SECONDS set other lengths.
+# The long runs: half an hour of chaos, client-go's faults with leases of 15 s, ten settled minutes of an
+# operator that must write nothing, and its thousand services. CHAOS_MINUTES and LEASEHOLD_QUIET_SECONDS
+# set other lengths.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/chaos.sh --minutes "${CHAOS_MINUTES:-30}"
 LEASEHOLD_FAULTS=long scripts/test.sh --test faults_client_go
-LEASEHOLD_QUIET_SECONDS=${LEASEHOLD_QUIET_SECONDS:-600} scripts/test.sh --test operator_behaviour quiet
+export LEASEHOLD_QUIET_SECONDS=${LEASEHOLD_QUIET_SECONDS:-600}
+scripts/test.sh --test operator_behaviour a_settled_operator_writes_nothing
+scripts/test.sh --test operator_behaviour a_thousand_services -- --ignored --nocapture
