@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use leasehold_core::election::{Config, Effect, Election, Input, Write, WriteOutcome};
-use leasehold_core::id::Identity;
+use leasehold_core::id::{Identity, Term};
 use leasehold_core::rules::Rules;
 use leasehold_core::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -92,6 +92,8 @@ pub(crate) struct Elector {
     begun: Option<Begun>,
     terms: mpsc::UnboundedSender<Leadership>,
     onlooker: Onlooker,
+    /// Whose lease and which term the last line in the log was about.
+    awaited: Option<(Option<String>, Term)>,
     /// A step-down was asked for: the term's end is its fulfilment.
     steps_down: bool,
     stopped: bool,
@@ -123,6 +125,7 @@ impl Elector {
             begun: None,
             terms,
             onlooker: Onlooker::new(setup.key.clone(), own),
+            awaited: None,
             steps_down: false,
             stopped: false,
             setup,
@@ -348,11 +351,13 @@ impl Elector {
         }
     }
 
-    fn show(&self) {
+    fn show(&mut self) {
+        let view = self.machine.view();
+        self.say_wait(&view);
         let sources = &self.setup.sources;
         self.setup
             .board
-            .show(self.machine.view(), sources.marks(), sources.timing());
+            .show(view, sources.marks(), sources.timing());
     }
 }
 

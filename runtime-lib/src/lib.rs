@@ -76,6 +76,11 @@ pub use leasehold_core::lease::{InvalidTiming, LeaseTiming};
 pub use service::{Scope, ServiceBuilder, ServiceHandle};
 pub use view::{ClusterView, ServiceStatus};
 
+/// The example in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// Leases as other programs read them.
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes {

@@ -1,6 +1,6 @@
 //! What an elector does when a term begins, drains and ends, and what it tells people.
 
-use leasehold_core::election::{EndReason, Notice};
+use leasehold_core::election::{EndReason, Notice, View, Waiting};
 use leasehold_core::id::{FencingToken, Term};
 use leasehold_core::time::Instant;
 
@@ -8,6 +8,7 @@ use super::{Command, Elector};
 use crate::changes::{ChangeKind, LeadershipChange};
 use crate::leadership::{Begun, LostReason};
 use crate::signal;
+use crate::view::describe;
 
 impl Elector {
     pub(super) fn begin(&mut self, term: Term, token: FencingToken, until: Instant) {
@@ -67,6 +68,19 @@ impl Elector {
             }
             other => tracing::debug!(%cluster_id, notice = ?other, "election"),
         }
+    }
+
+    /// Whoever waits for another's lease says so, once for each of its terms.
+    pub(super) fn say_wait(&mut self, view: &View) {
+        let awaited = (view.holder.clone(), view.term);
+        if !matches!(view.waiting, Waiting::Vacancy(_)) || self.awaited.as_ref() == Some(&awaited) {
+            return;
+        }
+        let (waits_for, until) = describe(view);
+        let until_s = until.map(|until| until.since(self.setup.clock.now()).as_secs_f64());
+        tracing::info!(key = signal::LEADERSHIP_WAITS, cluster_id = %self.setup.key, term = %view.term, waits_for, until_s, "not leading");
+        signal::count(signal::LEADERSHIP_WAITS);
+        self.awaited = Some(awaited);
     }
 
     fn report_own(&mut self, term: Term, kind: ChangeKind, reason: String) {
