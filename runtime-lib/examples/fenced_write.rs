@@ -31,7 +31,10 @@ impl Account {
     fn write(&self, token: FencingToken, change: i64) -> Result<i64, Refused> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(highest) = state.highest.filter(|highest| token < *highest) {
-            return Err(Refused { shown: token, highest });
+            return Err(Refused {
+                shown: token,
+                highest,
+            });
         }
         state.highest = Some(token);
         state.balance += change;
@@ -55,7 +58,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The first leader checks, and then, before it writes, its process stands still: a task that
     // has been handed the token stands for whatever the kernel or a garbage collector held up.
     let first = Cluster::builder().build().await?;
-    let service = first.service("ledger").leader_elected().timing(LeaseTiming::FAST);
+    let service = first
+        .service("ledger")
+        .leader_elected()
+        .timing(LeaseTiming::FAST);
     let leading = service.spawn({
         let account = Arc::clone(&account);
         move |leadership| {
@@ -72,13 +78,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     })?;
-    let late_token = was_paused.recv().await.ok_or("the first leader never led")?;
-    println!("first:  a write now would pass: balance {}", show(account.write(late_token, 10))?);
+    let late_token = was_paused
+        .recv()
+        .await
+        .ok_or("the first leader never led")?;
+    println!(
+        "first:  a write now would pass: balance {}",
+        show(account.write(late_token, 10))?
+    );
     first.shutdown();
     leading.finished().await?;
 
     let second = Cluster::builder().build().await?;
-    let service = second.service("ledger").leader_elected().timing(LeaseTiming::FAST);
+    let service = second
+        .service("ledger")
+        .leader_elected()
+        .timing(LeaseTiming::FAST);
     let outcome = service.run(|leadership| {
         let (account, cluster) = (Arc::clone(&account), second.clone());
         async move {

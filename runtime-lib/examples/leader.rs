@@ -14,21 +14,35 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let started = std::time::Instant::now();
 
     let mut changes = first.leadership_changes("orders")?;
-    let service = first.service("orders").leader_elected().timing(LeaseTiming::FAST);
+    let service = first
+        .service("orders")
+        .leader_elected()
+        .timing(LeaseTiming::FAST);
     let leading = service.spawn(|leadership| async move {
         println!("first:  leading with token {}", leadership.token());
         leadership.draining().await;
-        println!("first:  asked to finish; {:.1?} of trust left", leadership.remaining());
+        println!(
+            "first:  asked to finish; {:.1?} of trust left",
+            leadership.remaining()
+        );
     })?;
-    let service = second.service("orders").leader_elected().timing(LeaseTiming::FAST);
+    let service = second
+        .service("orders")
+        .leader_elected()
+        .timing(LeaseTiming::FAST);
     let waiting = service.spawn(|leadership| async move {
         println!("second: leading with token {}", leadership.token());
         leadership.draining().await;
     })?;
 
     for step in 0.. {
-        let Some(change) = changes.next().await else { break };
-        println!("        term {}: {} {:?}", change.term, change.holder, change.kind);
+        let Some(change) = changes.next().await else {
+            break;
+        };
+        println!(
+            "        term {}: {} {:?}",
+            change.term, change.holder, change.kind
+        );
         match step {
             0 => first.shutdown(), // what SIGTERM does
             2 => break,            // resigned, then gained by the other

@@ -19,6 +19,7 @@ use leasehold_core::id::{Identity, Term};
 use leasehold_core::rules::Rules;
 use leasehold_core::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use tracing::Instrument;
 
 use crate::changes::{Hub, Onlooker};
 use crate::clock::Clock;
@@ -130,7 +131,13 @@ impl Elector {
             stopped: false,
             setup,
         };
-        let task = tokio::spawn(elector.run(command_queue, shutdown));
+        let span = tracing::info_span!(
+            "election",
+            service = elector.setup.service,
+            cluster_id = %elector.setup.key,
+            identity = %elector.setup.identity,
+        );
+        let task = tokio::spawn(elector.run(command_queue, shutdown).instrument(span));
         Ends {
             commands,
             terms: term_queue,

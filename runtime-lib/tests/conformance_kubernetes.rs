@@ -21,7 +21,10 @@ struct Administrator(Api<Lease>);
 impl Administrator {
     async fn patch(&self, key: &LeaseKey, change: serde_json::Value) {
         let name = leader_lease_name(key.as_str());
-        self.0.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+        self.0
+            .patch(&name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .unwrap();
     }
 }
 
@@ -40,7 +43,10 @@ impl Outsider for Administrator {
     fn delete<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()> {
         Box::pin(async move {
             let name = leader_lease_name(key.as_str());
-            self.0.delete(&name, &DeleteParams::default()).await.unwrap();
+            self.0
+                .delete(&name, &DeleteParams::default())
+                .await
+                .unwrap();
         })
     }
 
@@ -62,14 +68,22 @@ async fn connect() -> (Arc<KubernetesStore>, Administrator) {
     let config = Config::infer().await.unwrap();
     let store = KubernetesStore::new(config.clone(), &namespace(), Clock::real()).unwrap();
     let client = Client::try_from(config).unwrap();
-    (Arc::new(store), Administrator(Api::namespaced(client, &namespace())))
+    (
+        Arc::new(store),
+        Administrator(Api::namespaced(client, &namespace())),
+    )
 }
 
 #[tokio::test]
 #[ignore = "needs a real API server: KUBECONFIG"]
 async fn the_kubernetes_store_conforms() {
     let (store, administrator) = connect().await;
-    conformance::all(store as Arc<dyn LeaseStore>, Arc::new(administrator), &prefix("c")).await;
+    conformance::all(
+        store as Arc<dyn LeaseStore>,
+        Arc::new(administrator),
+        &prefix("c"),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -84,11 +98,19 @@ async fn a_lease_without_labels_is_found_and_followed_by_name() {
         "spec": {"holderIdentity": "client-go", "leaseDurationSeconds": 15, "leaseTransitions": 2}
     });
     let lease: Lease = serde_json::from_value(made_by_others).unwrap();
-    administrator.0.create(&kube::api::PostParams::default(), &lease).await.unwrap();
+    administrator
+        .0
+        .create(&kube::api::PostParams::default(), &lease)
+        .await
+        .unwrap();
     let mut feed = store.watch(&key);
     let limit = Duration::from_secs(5);
     loop {
-        match tokio::time::timeout(limit, feed.next()).await.expect("news").unwrap() {
+        match tokio::time::timeout(limit, feed.next())
+            .await
+            .expect("news")
+            .unwrap()
+        {
             News::Gone => break, // the selection by label does not have it
             News::Listed { .. } | News::Watched(_) => panic!("selected without labels"),
             News::Settings(_) | News::Up | News::Down(_) => {}
@@ -96,12 +118,18 @@ async fn a_lease_without_labels_is_found_and_followed_by_name() {
     }
     let state = store.read(&key, limit).await.unwrap().expect("the Lease");
     assert_eq!(state.record.holder.as_deref(), Some("client-go"));
-    administrator.patch(&key, json!({"spec": {"leaseTransitions": 3}})).await;
+    administrator
+        .patch(&key, json!({"spec": {"leaseTransitions": 3}}))
+        .await;
     loop {
-        let news = tokio::time::timeout(limit, feed.next()).await.expect("followed by name");
+        let news = tokio::time::timeout(limit, feed.next())
+            .await
+            .expect("followed by name");
         let state = match news.unwrap() {
             News::Watched(state) => state,
-            News::Listed { state: Some(state), .. } => state,
+            News::Listed {
+                state: Some(state), ..
+            } => state,
             _ => continue,
         };
         if state.record.term.number() == 3 {

@@ -37,7 +37,11 @@ async fn of_three_candidates_one_leads_and_hands_over_at_once_when_it_shuts_down
     let mut nodes = Vec::new();
     for name in ["a", "b", "c"] {
         let node = world.node(name).await;
-        let handle = node.cluster.service(KEY).leader_elected().spawn(announce(begun.clone()));
+        let handle = node
+            .cluster
+            .service(KEY)
+            .leader_elected()
+            .spawn(announce(begun.clone()));
         nodes.push((name, node, handle.unwrap()));
         tokio::task::yield_now().await;
     }
@@ -46,19 +50,31 @@ async fn of_three_candidates_one_leads_and_hands_over_at_once_when_it_shuts_down
         let leadership = terms.recv().await.unwrap();
         tokens.push(leadership.check().unwrap());
         let holder = world.holder(KEY).await.unwrap();
-        let leaders = nodes.iter().filter(|(_, _, handle)| handle.status().role == "leader");
+        let leaders = nodes
+            .iter()
+            .filter(|(_, _, handle)| handle.status().role == "leader");
         assert_eq!(leaders.count(), 1, "one-term-one-leader");
-        let position = nodes.iter().position(|(name, ..)| holder.starts_with(name)).unwrap();
+        let position = nodes
+            .iter()
+            .position(|(name, ..)| holder.starts_with(name))
+            .unwrap();
         let (_, node, handle) = nodes.remove(position);
         let asked = Instant::now();
         node.cluster.shutdown();
         handle.finished().await.unwrap();
         node.cluster.closed().await;
         assert_eq!(leadership.check().unwrap_err().reason, LostReason::Resigned);
-        assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() < Duration::from_millis(100),
+            "{:?}",
+            asked.elapsed()
+        );
     }
     assert_eq!(tokens.len(), 3);
-    assert!(tokens.is_sorted_by(|a, b| a < b), "tokens-only-grow: {tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|a, b| a < b),
+        "tokens-only-grow: {tokens:?}"
+    );
     assert_eq!(world.holder(KEY).await, None, "released at the end");
 }
 
@@ -67,7 +83,11 @@ async fn a_leader_renews_while_it_drains_and_releases_when_the_work_has_ended() 
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a.cluster.service(KEY).leader_elected().drain_timeout(Duration::from_secs(55));
+    let service = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .drain_timeout(Duration::from_secs(55));
     let handle = service
         .spawn(move |leadership| {
             let begun = begun.clone();
@@ -82,14 +102,22 @@ async fn a_leader_renews_while_it_drains_and_releases_when_the_work_has_ended() 
         })
         .unwrap();
     terms.recv().await.unwrap();
-    let other = b.cluster.service(KEY).leader_elected().spawn(|_| async {}).unwrap();
+    let other = b
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(|_| async {})
+        .unwrap();
     let mut changes = other.changes();
     let before = a.store.renewals();
     a.cluster.shutdown();
     until("draining", || handle.status().role == "draining").await;
     assert_eq!(handle.status().waits_for, "the work to end (draining)");
     tokio::time::sleep(Duration::from_secs(25)).await;
-    assert!(world.holder(KEY).await.unwrap().starts_with('a'), "holder unchanged while draining");
+    assert!(
+        world.holder(KEY).await.unwrap().starts_with('a'),
+        "holder unchanged while draining"
+    );
     assert!(a.store.renewals() >= before + 4, "renewals go on");
     handle.finished().await.unwrap();
     wait_for(&mut changes, "b", &ChangeKind::Gained).await;
@@ -100,7 +128,11 @@ async fn a_drain_that_overruns_is_cut_off_and_its_lease_is_left_to_lapse() {
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a.cluster.service(KEY).leader_elected().drain_timeout(Duration::from_secs(3));
+    let service = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .drain_timeout(Duration::from_secs(3));
     let handle = service
         .spawn(move |_| {
             begun.send(()).unwrap();
@@ -111,7 +143,10 @@ async fn a_drain_that_overruns_is_cut_off_and_its_lease_is_left_to_lapse() {
     a.cluster.shutdown();
     let outcome = handle.finished().await.unwrap_err();
     assert!(outcome.is_drain_overrun(), "{outcome}");
-    assert!(world.holder(KEY).await.is_some(), "not released: release-after-drain");
+    assert!(
+        world.holder(KEY).await.is_some(),
+        "not released: release-after-drain"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,15 +182,25 @@ async fn a_leader_whose_renewals_fail_is_told_within_its_trust_and_its_work_is_d
     a.store.fail_writes(Some(Fault::Hang));
     let since = Instant::now();
     assert_eq!(leadership.lost().await.reason, LostReason::TrustExpired);
-    assert!(since.elapsed() <= trusted, "{:?} of {trusted:?}", since.elapsed());
+    assert!(
+        since.elapsed() <= trusted,
+        "{:?} of {trusted:?}",
+        since.elapsed()
+    );
     until("the work is dropped", || dropped.load(Ordering::SeqCst)).await;
-    until("the error is shown", || handle.status().last_error.is_some()).await;
+    until("the error is shown", || {
+        handle.status().last_error.is_some()
+    })
+    .await;
     let shown = handle.status().last_error.unwrap();
     assert!(shown.contains("did not answer"), "{shown}");
 
     a.store.fail_writes(None);
     let again = terms.recv().await.unwrap();
-    assert!(again.token() > leadership.token(), "lost and regained is two terms (E6)");
+    assert!(
+        again.token() > leadership.token(),
+        "lost and regained is two terms (E6)"
+    );
     assert!(leadership.check().is_err(), "the old leadership stays lost");
 }
 
@@ -166,13 +211,27 @@ async fn a_claim_whose_answer_is_lost_is_found_by_its_stamp() {
     a.store.fail_writes(Some(Fault::LoseAnswer));
     let (begun, mut terms) = mpsc::unbounded_channel();
     let started = Instant::now();
-    let _handle = a.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let _handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let leadership = terms.recv().await.unwrap();
     let limit = LeaseTiming::DEFAULT.trusted();
-    assert!(leadership.remaining() <= limit, "trust counts from the send (E2)");
-    assert!(started.elapsed() < LeaseTiming::DEFAULT.lease_duration(), "no need to wait it out");
+    assert!(
+        leadership.remaining() <= limit,
+        "trust counts from the send (E2)"
+    );
+    assert!(
+        started.elapsed() < LeaseTiming::DEFAULT.lease_duration(),
+        "no need to wait it out"
+    );
     tokio::time::sleep(limit).await;
-    assert!(leadership.check().is_ok(), "renewals whose answers are lost are found as well");
+    assert!(
+        leadership.check().is_ok(),
+        "renewals whose answers are lost are found as well"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,15 +239,27 @@ async fn an_emptied_holder_ends_the_term_at_once() {
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let leadership = terms.recv().await.unwrap();
     let mut changes = handle.changes();
-    assert_eq!(next(&mut changes, "the present leadership").await.kind, ChangeKind::Gained);
+    assert_eq!(
+        next(&mut changes, "the present leadership").await.kind,
+        ChangeKind::Gained
+    );
     let since = Instant::now();
-    assert!(world.memory.edit(&LeaseKey::new(KEY).unwrap(), |mut record| {
-        record.holder = None;
-        Some(record)
-    }));
+    assert!(
+        world
+            .memory
+            .edit(&LeaseKey::new(KEY).unwrap(), |mut record| {
+                record.holder = None;
+                Some(record)
+            })
+    );
     assert_eq!(leadership.lost().await.reason, LostReason::Emptied);
     assert_eq!(since.elapsed(), Duration::ZERO, "E6");
     assert_eq!(next(&mut changes, "the loss").await.kind, ChangeKind::Lost);
@@ -199,11 +270,19 @@ async fn a_process_that_was_paused_beyond_its_lease_has_lost_it_when_it_wakes() 
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let leadership = terms.recv().await.unwrap();
     assert!(leadership.check().is_ok());
     a.clock.jump(Duration::from_secs(25)); // as SIGSTOP and SIGCONT: nothing ran meanwhile
-    assert!(leadership.check().is_err(), "at once, before any timer or task ran (E9)");
+    assert!(
+        leadership.check().is_err(),
+        "at once, before any timer or task ran (E9)"
+    );
     let again = terms.recv().await.unwrap();
     assert!(again.token() > leadership.token());
     assert_eq!(handle.status().role, "leader");
@@ -222,13 +301,25 @@ async fn an_unhealthy_leader_steps_down_and_another_takes_over() {
     let service = a.cluster.service(KEY).leader_elected().healthy(veto);
     let first = service.spawn(announce(begun.clone())).unwrap();
     terms.recv().await.unwrap();
-    let second = b.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let second = b
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let mut changes = second.changes();
     healthy.store(false, Ordering::SeqCst);
     let since = Instant::now();
     wait_for(&mut changes, "b", &ChangeKind::Gained).await;
-    assert!(since.elapsed() <= LeaseTiming::DEFAULT.heartbeat(), "{:?}", since.elapsed());
-    until("the first waits", || first.status().waits_for == "the work to be healthy again").await;
+    assert!(
+        since.elapsed() <= LeaseTiming::DEFAULT.heartbeat(),
+        "{:?}",
+        since.elapsed()
+    );
+    until("the first waits", || {
+        first.status().waits_for == "the work to be healthy again"
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +327,11 @@ async fn work_that_hangs_is_replaced_within_the_lease_and_a_heartbeat() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a.cluster.service(KEY).leader_elected().progress_timeout(Duration::from_secs(4));
+    let service = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .progress_timeout(Duration::from_secs(4));
     let _first = service
         .spawn({
             let begun = begun.clone();
@@ -254,10 +349,18 @@ async fn work_that_hangs_is_replaced_within_the_lease_and_a_heartbeat() {
         })
         .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let second = b.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let second = b
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let mut changes = second.changes();
     let hung = terms.recv().await.unwrap();
-    assert!(hung.check().is_ok(), "positive control: it led for longer than its progress timeout");
+    assert!(
+        hung.check().is_ok(),
+        "positive control: it led for longer than its progress timeout"
+    );
     let since = Instant::now();
     wait_for(&mut changes, "b", &ChangeKind::Gained).await;
     let timing = LeaseTiming::DEFAULT;
@@ -270,9 +373,19 @@ async fn step_down_lets_another_lead() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let first = a.cluster.service(KEY).leader_elected().spawn(announce(begun.clone())).unwrap();
+    let first = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun.clone()))
+        .unwrap();
     terms.recv().await.unwrap();
-    let second = b.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let second = b
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let (mut own, mut seen) = (first.changes(), second.changes());
     first.step_down();
     wait_for(&mut own, "a", &ChangeKind::SteppedDown).await;
@@ -285,14 +398,28 @@ async fn a_foreign_wish_for_another_holder_is_honoured() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let _first = a.cluster.service(KEY).leader_elected().spawn(announce(begun.clone())).unwrap();
+    let _first = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun.clone()))
+        .unwrap();
     terms.recv().await.unwrap();
-    let second = b.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let second = b
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     let mut changes = second.changes();
-    assert!(world.memory.edit(&LeaseKey::new(KEY).unwrap(), |mut record| {
-        record.preferred_holder = Some("b__00000001".to_owned());
-        Some(record)
-    }));
+    assert!(
+        world
+            .memory
+            .edit(&LeaseKey::new(KEY).unwrap(), |mut record| {
+                record.preferred_holder = Some("b__00000001".to_owned());
+                Some(record)
+            })
+    );
     wait_for(&mut changes, "b", &ChangeKind::Gained).await;
 }
 
@@ -300,14 +427,22 @@ async fn a_foreign_wish_for_another_holder_is_honoured() {
 async fn work_that_panics_ends_the_service_and_frees_the_lease() {
     let world = World::new();
     let a = world.node("a").await;
-    let handle =
-        a.cluster.service(KEY).leader_elected().spawn(|_| async { panic!("of the test") }).unwrap();
+    let handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(|_| async { panic!("of the test") })
+        .unwrap();
     match handle.finished().await {
         Err(RunError::WorkPanicked(text)) => assert_eq!(text, "of the test"),
         other => panic!("{other:?}"),
     }
     a.cluster.close().await;
-    assert_eq!(world.holder(KEY).await, None, "nothing of the work runs on: released");
+    assert_eq!(
+        world.holder(KEY).await,
+        None,
+        "nothing of the work runs on: released"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +451,11 @@ async fn a_run_that_is_dropped_gives_the_lease_back() {
     let a = world.node("a").await;
     let service = a.cluster.service(KEY).leader_elected();
     let run = service.run(|_| std::future::pending());
-    assert!(tokio::time::timeout(Duration::from_secs(30), run).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(30), run)
+            .await
+            .is_err()
+    );
     a.cluster.close().await;
     assert_eq!(world.holder(KEY).await, None);
 }
@@ -325,14 +464,24 @@ async fn a_run_that_is_dropped_gives_the_lease_back() {
 async fn a_store_that_refuses_everything_is_asked_again_and_again_but_not_in_a_hurry() {
     let world = World::new();
     let a = world.node("a").await;
-    let refusal = StoreError::Unauthorized { detail: "expired".to_owned() };
+    let refusal = StoreError::Unauthorized {
+        detail: "expired".to_owned(),
+    };
     a.store.fail_writes(Some(Fault::Refuse(refusal.clone())));
     a.store.fail_reads(Some(Fault::Refuse(refusal)));
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a.cluster.service(KEY).leader_elected().spawn(announce(begun)).unwrap();
+    let handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(announce(begun))
+        .unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let requests = a.store.requests();
-    assert!((10..80).contains(&requests), "{requests} requests in a minute");
+    assert!(
+        (10..80).contains(&requests),
+        "{requests} requests in a minute"
+    );
     let status = handle.status();
     assert!(status.last_error.unwrap().contains("renew the kubeconfig"));
     assert!(status.failures > 0 && status.role == "candidate");
@@ -367,7 +516,9 @@ async fn a_thousand_losses_and_returns_leave_no_task_behind() {
             }
         })
         .unwrap();
-    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
     for _ in 0..10_000 {
         tokio::time::sleep(Duration::from_secs(1)).await; // a term that ended by itself waits I
         if count.load(Ordering::SeqCst) >= 1_000 {
@@ -375,7 +526,9 @@ async fn a_thousand_losses_and_returns_leave_no_task_behind() {
         }
     }
     assert!(count.load(Ordering::SeqCst) >= 1_000, "a thousand terms");
-    let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let after = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
     assert!(after <= tasks + 1, "{tasks} tasks became {after}");
     a.cluster.shutdown();
     handle.finished().await.unwrap();

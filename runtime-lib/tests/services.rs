@@ -52,42 +52,84 @@ async fn declared_timing_reaches_a_running_leader_without_a_new_term() {
     let mut changes = handle.changes();
     wait_for(&mut changes, "a", &ChangeKind::Gained).await;
     assert_eq!(world.duration(KEY).await, Some(Duration::from_secs(15)));
-    let declared =
-        Declared { generation: 2, timing: LeaseTiming::CALM, drain_timeout: None };
+    let declared = Declared {
+        generation: 2,
+        timing: LeaseTiming::CALM,
+        drain_timeout: None,
+    };
     world.memory.declare(&key, Some(Ok(declared)));
-    until("the new duration is in force", || handle.status().lease_duration_s > 59.0).await;
+    until("the new duration is in force", || {
+        handle.status().lease_duration_s > 59.0
+    })
+    .await;
     until("it still leads", || handle.status().role == "leader").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(world.duration(KEY).await, Some(Duration::from_secs(60)), "published at once");
+    assert_eq!(
+        world.duration(KEY).await,
+        Some(Duration::from_secs(60)),
+        "published at once"
+    );
     assert_eq!(handle.status().settings_generation, Some(2));
-    let generation = world.memory.annotation(&key, "leasehold.dev/settings-generation");
+    let generation = world
+        .memory
+        .annotation(&key, "leasehold.dev/settings-generation");
     assert_eq!(generation.as_deref(), Some("2"));
 
-    world.memory.declare(&key, Some(Err("lease.durationSeconds: found 0".to_owned())));
-    until("the problem is shown", || handle.status().settings_problem.is_some()).await;
-    assert_eq!(handle.status().settings_generation, Some(2), "the last good ones stay in force");
+    world
+        .memory
+        .declare(&key, Some(Err("lease.durationSeconds: found 0".to_owned())));
+    until("the problem is shown", || {
+        handle.status().settings_problem.is_some()
+    })
+    .await;
+    assert_eq!(
+        handle.status().settings_generation,
+        Some(2),
+        "the last good ones stay in force"
+    );
     let late = tokio::time::timeout(Duration::from_secs(1), changes.next()).await;
-    assert!(late.is_err(), "no change of leadership came of it: {late:?}");
+    assert!(
+        late.is_err(),
+        "no change of leadership came of it: {late:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn timing_fixed_in_code_wins_over_what_is_declared() {
     let world = World::new();
     let a = world.node("a").await;
-    let declared = Declared { generation: 9, timing: LeaseTiming::CALM, drain_timeout: None };
-    world.memory.declare(&LeaseKey::new(KEY).unwrap(), Some(Ok(declared)));
-    let service = a.cluster.service(KEY).leader_elected().timing(LeaseTiming::FAST);
-    let handle = service.spawn(|leadership| async move { leadership.draining().await }).unwrap();
+    let declared = Declared {
+        generation: 9,
+        timing: LeaseTiming::CALM,
+        drain_timeout: None,
+    };
+    world
+        .memory
+        .declare(&LeaseKey::new(KEY).unwrap(), Some(Ok(declared)));
+    let service = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .timing(LeaseTiming::FAST);
+    let handle = service
+        .spawn(|leadership| async move { leadership.draining().await })
+        .unwrap();
     until("it leads", || handle.status().role == "leader").await;
-    until("it follows", || handle.status().settings_generation == Some(9)).await;
+    until("it follows", || {
+        handle.status().settings_generation == Some(9)
+    })
+    .await;
     assert_eq!(world.duration(KEY).await, Some(Duration::from_secs(6)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_sees_every_change_in_order_and_never_campaigns() {
     let world = World::new();
-    let (a, b, observer) =
-        (world.node("a").await, world.node("b").await, world.node("observer").await);
+    let (a, b, observer) = (
+        world.node("a").await,
+        world.node("b").await,
+        world.node("observer").await,
+    );
     let mut changes = observer.cluster.leadership_changes(KEY).unwrap();
     let first = a
         .cluster
@@ -96,7 +138,10 @@ async fn an_observer_sees_every_change_in_order_and_never_campaigns() {
         .spawn(|leadership| async move { leadership.draining().await })
         .unwrap();
     let gained = next(&mut changes, "the first leader").await;
-    assert_eq!((gained.kind, &gained.holder[..1]), (ChangeKind::Gained, "a"));
+    assert_eq!(
+        (gained.kind, &gained.holder[..1]),
+        (ChangeKind::Gained, "a")
+    );
     let second = b
         .cluster
         .service(KEY)
@@ -106,9 +151,15 @@ async fn an_observer_sees_every_change_in_order_and_never_campaigns() {
     a.cluster.shutdown();
     first.finished().await.unwrap();
     let resigned = next(&mut changes, "the end of the first").await;
-    assert_eq!((resigned.kind, resigned.term), (ChangeKind::Resigned, gained.term));
+    assert_eq!(
+        (resigned.kind, resigned.term),
+        (ChangeKind::Resigned, gained.term)
+    );
     let gained_by_b = next(&mut changes, "the second leader").await;
-    assert_eq!((gained_by_b.kind, &gained_by_b.holder[..1]), (ChangeKind::Gained, "b"));
+    assert_eq!(
+        (gained_by_b.kind, &gained_by_b.holder[..1]),
+        (ChangeKind::Gained, "b")
+    );
     assert!(gained_by_b.term > gained.term);
     assert_eq!(observer.store.requests(), 0);
     drop(second);
@@ -125,7 +176,13 @@ async fn a_candidate_says_for_what_it_waits_and_until_when() {
     until("b knows who leads", || second.status().holder.is_some()).await;
     let status = second.status();
     assert_eq!(status.role, "candidate");
-    assert!(status.waits_for.starts_with("the lease to be vacant (held by a__"), "{}", status.waits_for);
+    assert!(
+        status
+            .waits_for
+            .starts_with("the lease to be vacant (held by a__"),
+        "{}",
+        status.waits_for
+    );
     let until_s = status.until_s.unwrap();
     assert!(until_s > 0.0 && until_s < 15.1, "{until_s}");
     let view = serde_json::to_value(b.cluster.view()).unwrap();
@@ -153,16 +210,28 @@ async fn a_start_error_lists_every_problem_at_once() {
 #[tokio::test]
 async fn memory_with_several_replicas_is_refused_only_when_it_is_used() {
     let cluster = Cluster::builder()
-        .environment([("LEASEHOLD_REPLICAS", "3"), ("LEASEHOLD_EXPECT_MULTI_NODE", "true")])
+        .environment([
+            ("LEASEHOLD_REPLICAS", "3"),
+            ("LEASEHOLD_EXPECT_MULTI_NODE", "true"),
+        ])
         .signals(false)
         .build()
         .await
         .unwrap();
     let node = cluster.service("per-node").spawn(|_| async {}).unwrap();
     node.finished().await.unwrap();
-    let refused = cluster.service(KEY).leader_elected().spawn(|_| async {}).err().unwrap();
+    let refused = cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(|_| async {})
+        .err()
+        .unwrap();
     assert_eq!(refused.problems().len(), 2, "{refused}");
-    assert!(refused.to_string().contains("LEASEHOLD_LEASES_DRIVER=kubernetes"));
+    assert!(
+        refused
+            .to_string()
+            .contains("LEASEHOLD_LEASES_DRIVER=kubernetes")
+    );
 }
 
 #[tokio::test]
@@ -175,24 +244,51 @@ async fn a_pod_without_a_readable_token_never_falls_back_to_memory() {
         .await
         .unwrap();
     assert_eq!(cluster.driver(), "kubernetes");
-    let refused = cluster.service(KEY).leader_elected().spawn(|_| async {}).err().unwrap();
+    let refused = cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(|_| async {})
+        .err()
+        .unwrap();
     let text = refused.to_string();
-    assert!(text.contains("automountServiceAccountToken: true"), "{text}");
+    assert!(
+        text.contains("automountServiceAccountToken: true"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn contradictions_in_code_are_refused_with_what_to_change() {
-    let cluster =
-        Cluster::builder().environment([("A", "b")]).signals(false).build().await.unwrap();
-    let refused = cluster.service("Bad_Name").scope(Scope::Cluster).spawn(|_| async {}).err();
+    let cluster = Cluster::builder()
+        .environment([("A", "b")])
+        .signals(false)
+        .build()
+        .await
+        .unwrap();
+    let refused = cluster
+        .service("Bad_Name")
+        .scope(Scope::Cluster)
+        .spawn(|_| async {})
+        .err();
     let refused = refused.unwrap();
     assert_eq!(refused.problems().len(), 2, "{refused}");
     assert!(refused.to_string().contains("call leader_elected()"));
     assert!(refused.to_string().contains("1 to 63 characters"));
     let work = |leadership: leasehold::Leadership| async move { leadership.draining().await };
     let first = cluster.service(KEY).leader_elected().spawn(work).unwrap();
-    let twice = cluster.service("other").cluster_id(KEY).leader_elected().spawn(work).err().unwrap();
-    assert!(twice.to_string().contains("already used by service \"orders\""), "{twice}");
+    let twice = cluster
+        .service("other")
+        .cluster_id(KEY)
+        .leader_elected()
+        .spawn(work)
+        .err()
+        .unwrap();
+    assert!(
+        twice
+            .to_string()
+            .contains("already used by service \"orders\""),
+        "{twice}"
+    );
     cluster.shutdown();
     first.finished().await.unwrap();
 }

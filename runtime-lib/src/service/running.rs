@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leasehold_core::id::{FencingToken, Revision, Term};
 use leasehold_core::time::Duration;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use crate::changes::{Hub, LeadershipChanges};
 use crate::cluster::{Cluster, Registration};
@@ -68,7 +69,10 @@ where
     while let Some(leadership) = ends.terms.recv().await {
         // E9: also the first call belongs to the work.
         if leadership.check().is_ok() {
-            Guarded::new(work(leadership.clone()), leadership).await;
+            let (term, token) = (leadership.term(), leadership.token());
+            let span = tracing::info_span!("term", %term, %token);
+            let work = span.in_scope(|| work(leadership.clone()));
+            Guarded::new(work, leadership).instrument(span).await;
         }
         // A closed queue means that the elector has ended; then the terms end as well.
         let _ = ends.commands.send(Command::WorkEnded);

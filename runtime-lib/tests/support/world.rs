@@ -23,7 +23,10 @@ pub(crate) struct Node {
 impl World {
     pub(crate) fn new() -> Self {
         let clock = Clock::test();
-        Self { memory: Arc::new(MemoryStore::separate(clock.clone())), clock }
+        Self {
+            memory: Arc::new(MemoryStore::separate(clock.clone())),
+            clock,
+        }
     }
 
     /// A process whose clock can jump without the others'.
@@ -32,7 +35,9 @@ impl World {
     }
 
     pub(crate) async fn node_with(&self, name: &str, variables: &[(&str, &str)]) -> Node {
-        let store = Arc::new(FaultStore::new(Arc::clone(&self.memory) as Arc<dyn LeaseStore>));
+        let store = Arc::new(FaultStore::new(
+            Arc::clone(&self.memory) as Arc<dyn LeaseStore>
+        ));
         let clock = Clock::test();
         let cluster = Cluster::builder()
             .environment(variables.iter().copied())
@@ -43,18 +48,30 @@ impl World {
             .build()
             .await
             .unwrap();
-        Node { cluster, store, clock }
+        Node {
+            cluster,
+            store,
+            clock,
+        }
     }
 
     pub(crate) async fn holder(&self, key: &str) -> Option<String> {
         let key = LeaseKey::new(key).unwrap();
-        let state = self.memory.read(&key, Duration::from_secs(1)).await.unwrap();
+        let state = self
+            .memory
+            .read(&key, Duration::from_secs(1))
+            .await
+            .unwrap();
         state.and_then(|state| state.record.holder)
     }
 
     pub(crate) async fn duration(&self, key: &str) -> Option<Duration> {
         let key = LeaseKey::new(key).unwrap();
-        let state = self.memory.read(&key, Duration::from_secs(1)).await.unwrap();
+        let state = self
+            .memory
+            .read(&key, Duration::from_secs(1))
+            .await
+            .unwrap();
         state.and_then(|state| state.record.duration)
     }
 }
@@ -69,7 +86,11 @@ pub(crate) async fn next(changes: &mut LeadershipChanges, waiting_for: &str) -> 
 }
 
 /// Waits for the change of `kind` by `node`.
-pub(crate) async fn wait_for(changes: &mut LeadershipChanges, node: &str, kind: &ChangeKind) -> LeadershipChange {
+pub(crate) async fn wait_for(
+    changes: &mut LeadershipChanges,
+    node: &str,
+    kind: &ChangeKind,
+) -> LeadershipChange {
     loop {
         let change = next(changes, &format!("{kind:?} of {node}")).await;
         if change.kind == *kind && change.holder.starts_with(node) {
