@@ -17,7 +17,7 @@ pub const NAME_LENGTH_MAX: usize = 200;
 /// How many leadership changes `status.history` keeps.
 pub const HISTORY_LENGTH_MAX: usize = 10;
 
-/// Deciseconds a heartbeat may need: I + k(A + R) with k = 2 and R = A/4 (DESIGN 5.2 in whole numbers).
+/// Deciseconds a heartbeat may need: I + k(A + R) with k = 2 and R = A/4, in whole numbers (`trust-ends-first`).
 macro_rules! needed_trust {
     () => {
         "self.heartbeatSeconds * 10 + self.attemptTimeoutSeconds * 25"
