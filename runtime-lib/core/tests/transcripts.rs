@@ -111,7 +111,7 @@ fn play(text: &str) -> Result<String, String> {
         if line.starts_with("  ") {
             continue;
         }
-        played += &format!("{line}\n");
+        played.extend([line, "\n"]);
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -119,7 +119,7 @@ fn play(text: &str) -> Result<String, String> {
             .play(line)
             .map_err(|error| format!("line {}: {error}", number + 1))?;
         for answer in answers {
-            played += &format!("  {answer}\n");
+            played.extend(["  ", &answer, "\n"]);
         }
     }
     Ok(played)

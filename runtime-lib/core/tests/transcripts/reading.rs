@@ -177,7 +177,7 @@ impl<'a> Words<'a> {
             match word {
                 // As a shell reads it: what is not positive is no duration, and no term is 0.
                 "term" => {
-                    record.term = Term::new(self.number::<i64>("a term")?.try_into().unwrap_or(0))
+                    record.term = Term::new(self.number::<i64>("a term")?.try_into().unwrap_or(0));
                 }
                 "stamp" => record.attempt = AttemptStamp::parse(self.next("a stamp")?),
                 "released" => record.released = ReleaseStamp::parse(self.next("a stamp")?),
