@@ -77,7 +77,7 @@ pub(crate) async fn a_restart_without_proof_waits_for_the_lease_to_lapse(
     let former = |process: u32| Identity::of_pod("orders-1", &uid, process);
     let namespace = ground.namespace.name();
 
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     let record = held(service, &former(1)?, hour, 7)?;
     ground
         .leases()

@@ -35,9 +35,9 @@ pub(crate) async fn missing_rights_are_named_and_used_once_given_back(
 
     let without = |verb: &str| {
         let mut rules = lease_rules();
-        rules
-            .iter_mut()
-            .for_each(|rule| rule.verbs.retain(|other| other != verb));
+        for rule in &mut rules {
+            rule.verbs.retain(|other| other != verb);
+        }
         rules
     };
     grant(ground, "rightless", without("create")).await?;
