@@ -138,8 +138,9 @@ impl Clock {
         loop {
             tokio::time::sleep(COMPARED_EVERY).await;
             let now_ahead = ahead_of_monotonic();
-            if now_ahead > ahead + Duration::from_millis(100) {
-                tracing::info!(suspended = ?(now_ahead - ahead), "the machine was suspended");
+            let suspended = now_ahead.saturating_sub(ahead);
+            if suspended > Duration::from_millis(100) {
+                tracing::info!(?suspended, "the machine was suspended");
                 self.resumed.send_modify(|count| *count += 1);
             }
             ahead = now_ahead;
@@ -201,11 +202,11 @@ mod tests {
         let clock = Clock::test();
         let sleeper = tokio::spawn({
             let clock = clock.clone();
-            async move { clock.sleep(Duration::from_secs(3600)).await }
+            async move { clock.sleep(Duration::from_hours(1)).await }
         });
         tokio::task::yield_now().await;
         let before = tokio::time::Instant::now();
-        clock.jump(Duration::from_secs(7200));
+        clock.jump(Duration::from_hours(2));
         clock.wake_sleepers();
         sleeper.await.unwrap();
         assert_eq!(

@@ -224,16 +224,13 @@ impl Inner {
                 self.clock.clone(),
             ))),
             #[cfg(feature = "kubernetes")]
-            Source::Kubernetes(config) => {
-                let config = config.as_ref().clone();
-                crate::driver::kubernetes::KubernetesStore::new(
-                    config,
-                    &self.namespace,
-                    self.clock.clone(),
-                )
-                .map(|store| Arc::new(store) as Arc<dyn LeaseStore>)
-                .map_err(|error| error.to_string())
-            }
+            Source::Kubernetes(config) => crate::driver::kubernetes::KubernetesStore::new(
+                config.as_ref().clone(),
+                &self.namespace,
+                self.clock.clone(),
+            )
+            .map(|store| Arc::new(store) as Arc<dyn LeaseStore>)
+            .map_err(|error| error.to_string()),
             #[cfg(any(test, feature = "testing"))]
             Source::Given(store) => Ok(Arc::clone(store)),
             Source::Nothing => Err(self.store_problems.join("; ")),

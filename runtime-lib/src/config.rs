@@ -238,7 +238,7 @@ fn seconds(text: &str) -> Option<Duration> {
     };
     let number: f64 = number.parse().ok()?;
     let duration = Duration::try_from_secs_f64(number * scale).ok()?;
-    (duration <= Duration::from_secs(3600)).then_some(duration)
+    (duration <= Duration::from_hours(1)).then_some(duration)
 }
 
 /// Variables that Kubernetes makes for a Service whose name begins with ours.

@@ -159,13 +159,13 @@ impl Elector {
                 biased;
                 command = commands.recv(), if has_service => {
                     has_service = command.is_some();
-                    self.obey(command.unwrap_or(Command::Abandon));
+                    self.obey(&command.unwrap_or(Command::Abandon));
                 }
                 asked = shutdown.wait_for(|asked| *asked), if may_shut_down => {
                     may_shut_down = false;
                     // A cluster that is gone without a word shuts down as well.
                     drop(asked);
-                    self.obey(Command::Shutdown);
+                    self.obey(&Command::Shutdown);
                 }
                 answer = answer_of(&mut self.request) => self.answered(answer),
                 news = self.feed.next(), if self.feed_open => self.hear(news),
@@ -178,7 +178,7 @@ impl Elector {
         drop(self.setup.registration);
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: &Command) {
         let drain = self.setup.sources.drain_timeout();
         match command {
             Command::WorkEnded => self.step(Input::WorkEnded),
@@ -199,7 +199,7 @@ impl Elector {
     fn answered(&mut self, answer: Answer) {
         self.request = None;
         if let Some(error) = answer.error {
-            self.complain(answer.verb, error);
+            self.complain(answer.verb, &error);
         } else {
             self.setup.board.note_success();
         }
@@ -213,9 +213,7 @@ impl Elector {
             _ => Vec::new(),
         };
         self.step(answer.input);
-        for change in seen {
-            self.report(&change);
-        }
+        self.report_all(&seen);
     }
 
     fn hear(&mut self, news: Option<News>) {
@@ -223,13 +221,13 @@ impl Elector {
             Some(News::Watched(state)) => {
                 let seen = self.onlooker.watched(&state);
                 self.step(Input::Watched(state));
-                seen.iter().for_each(|change| self.report(change));
+                self.report_all(&seen);
             }
             Some(News::Gone) => self.step(Input::WatchedGone),
             Some(News::Listed { asked, state }) => {
                 let seen = self.onlooker.read(state.as_ref(), asked);
                 self.step(Input::Listed { asked, state });
-                seen.iter().for_each(|change| self.report(change));
+                self.report_all(&seen);
             }
             Some(News::Settings(declared)) => self.declare(declared),
             Some(News::Down(error)) => self.setup.board.note_watch(Some(error.to_string())),
@@ -345,9 +343,9 @@ impl Elector {
     }
 
     /// A repeated complaint is logged once, then at a lower level until it changes.
-    fn complain(&mut self, verb: &'static str, error: StoreError) {
+    fn complain(&mut self, verb: &'static str, error: &StoreError) {
         let reason = error.reason();
-        if self.setup.board.note_error(&error) {
+        if self.setup.board.note_error(error) {
             tracing::warn!(key = signal::LEASE_UNAVAILABLE, cluster_id = %self.setup.key, verb, reason, %error, "the lease store does not serve us; retrying");
         } else {
             tracing::debug!(key = signal::LEASE_UNAVAILABLE, cluster_id = %self.setup.key, verb, reason, %error, "still not served");

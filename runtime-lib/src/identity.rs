@@ -25,8 +25,12 @@ pub(crate) struct Pod {
 /// Reads the pod's own account folder. `Err` says why it is of no use.
 pub(crate) fn read_pod(folder: &Path) -> Result<Pod, String> {
     let path = folder.join("token");
-    let token = std::fs::read_to_string(&path)
-        .map_err(|error| format!("the service-account token {path:?} cannot be read: {error}"))?;
+    let token = std::fs::read_to_string(&path).map_err(|error| {
+        format!(
+            "the service-account token {} cannot be read: {error}",
+            path.display()
+        )
+    })?;
     let mut pod = claims(token.trim()).unwrap_or_default();
     if let Ok(namespace) = std::fs::read_to_string(folder.join("namespace")) {
         pod.namespace = Some(namespace.trim().to_owned()).filter(|text| !text.is_empty());
@@ -97,15 +101,13 @@ pub(crate) fn host_name() -> String {
 /// A new identity for this process (E8).
 pub(crate) fn new_identity(pod: Option<&Pod>, node_id: Option<&str>) -> Result<Identity, String> {
     let process = u32::try_from(random::number() >> 32).unwrap_or(0);
-    let identity = match pod.and_then(|pod| pod.uid.as_deref().map(|uid| (pod, uid))) {
-        Some((pod, uid)) => {
-            let name = pod.name.clone().unwrap_or_else(host_name);
-            Identity::of_pod(&name, uid, process)
-        }
-        None => {
-            let node_id = node_id.map_or_else(host_name, str::to_owned);
-            Identity::of_node(&node_id, process)
-        }
+    let bound = pod.and_then(|pod| pod.uid.as_deref().map(|uid| (pod, uid)));
+    let identity = if let Some((pod, uid)) = bound {
+        let name = pod.name.clone().unwrap_or_else(host_name);
+        Identity::of_pod(&name, uid, process)
+    } else {
+        let node_id = node_id.map_or_else(host_name, str::to_owned);
+        Identity::of_node(&node_id, process)
     };
     identity.map_err(|error| error.to_string())
 }

@@ -64,6 +64,8 @@ fn socket_name(uid: &str, key: &LeaseKey) -> String {
 
 #[cfg(all(test, target_os = "linux", feature = "kubernetes"))]
 mod tests {
+    #![allow(clippy::unwrap_used)] // a test reports by panicking
+
     use super::*;
 
     fn pod(uid: &str, process: u32) -> Identity {

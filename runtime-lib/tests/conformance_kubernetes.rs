@@ -4,6 +4,8 @@
 //! its user has the lease verbs and `delete`:
 //! `cargo test -p leasehold --features kubernetes,testing --test conformance_kubernetes -- --ignored`
 
+#![allow(clippy::unwrap_used, clippy::panic)] // a test reports by panicking
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -125,12 +127,12 @@ async fn a_lease_without_labels_is_found_and_followed_by_name() {
         let news = tokio::time::timeout(limit, feed.next())
             .await
             .expect("followed by name");
-        let state = match news.unwrap() {
-            News::Watched(state) => state,
-            News::Listed {
-                state: Some(state), ..
-            } => state,
-            _ => continue,
+        let (News::Watched(state)
+        | News::Listed {
+            state: Some(state), ..
+        }) = news.unwrap()
+        else {
+            continue;
         };
         if state.record.term.number() == 3 {
             return;

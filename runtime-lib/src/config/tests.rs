@@ -42,7 +42,7 @@ fn every_variable_is_read() {
     );
     assert_eq!(
         environment.timing.unwrap().lease_duration(),
-        Duration::from_secs(60)
+        Duration::from_mins(1)
     );
     assert_eq!(environment.drain_timeout, Some(Duration::from_millis(1500)));
     assert!(environment.clustered && environment.in_pod && environment.expects_multi_node);

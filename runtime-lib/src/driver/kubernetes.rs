@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use leasehold_core::election::{Target, Write};
+use leasehold_core::id::{LeaseUid, Revision};
 use leasehold_core::lease::Versioned;
 use leasehold_core::time::Duration;
 use serde_json::Value;
@@ -56,8 +57,9 @@ struct ByName {
 
 impl KubernetesStore {
     /// A store with connections of its own.
+    #[allow(clippy::needless_pass_by_value)] // as kube's own client is made
     pub fn new(config: kube::Config, namespace: &str, clock: Clock) -> Result<Self, ConfigError> {
-        let (client, dialer) = connection::connect(config)?;
+        let (client, dialer) = connection::connect(&config)?;
         let requests = Arc::new(Requests::new(client, dialer, namespace.to_owned()));
         let subscriptions = Arc::new(Subscriptions::default());
         let watch = Watch {
@@ -128,7 +130,7 @@ impl KubernetesStore {
         let started = tokio::time::Instant::now();
         let base = match &write.target {
             Target::Absent => None,
-            target => Some(self.base(key, target, limit).await?),
+            Target::Exactly { uid, revision } => Some(self.base(key, uid, *revision, limit).await?),
         };
         let namespace = self.requests.namespace();
         let object = convert::to_object(
@@ -158,13 +160,11 @@ impl KubernetesStore {
     async fn base(
         &self,
         key: &LeaseKey,
-        target: &Target,
+        uid: &LeaseUid,
+        revision: Revision,
         limit: Duration,
     ) -> Result<Arc<Value>, WriteFailed> {
-        let Target::Exactly { uid, revision } = target else {
-            return Err(WriteFailed::Conflict);
-        };
-        if let Some(object) = self.subscriptions.object(key, *revision) {
+        if let Some(object) = self.subscriptions.object(key, revision) {
             return Ok(object);
         }
         let name = convert::lease_name(key);
@@ -180,7 +180,7 @@ impl KubernetesStore {
         })?;
         let object = read.ok_or(WriteFailed::Conflict)?;
         match convert::read_object(&object) {
-            Ok(state) if state.uid == *uid && state.revision == *revision => {
+            Ok(state) if state.uid == *uid && state.revision == revision => {
                 Ok(Arc::new(convert::trimmed(object)))
             }
             _ => Err(WriteFailed::Conflict),

@@ -64,7 +64,7 @@ impl Elector {
             Notice::PreferredHolder(preferred) => {
                 let preferred: String = preferred.chars().take(200).collect();
                 tracing::info!(%cluster_id, preferred, "another holder is preferred: stepping down");
-                self.obey(Command::StepDown);
+                self.obey(&Command::StepDown);
             }
             other => tracing::debug!(%cluster_id, notice = ?other, "election"),
         }
@@ -94,7 +94,13 @@ impl Elector {
         self.report(&change);
     }
 
-    pub(super) fn report(&self, change: &LeadershipChange) {
+    pub(super) fn report_all(&self, changes: &[LeadershipChange]) {
+        for change in changes {
+            self.report(change);
+        }
+    }
+
+    fn report(&self, change: &LeadershipChange) {
         tracing::info!(
             key = signal::LEADERSHIP_CHANGED,
             service = self.setup.service,

@@ -125,7 +125,7 @@ mod tests {
         let leadership = begun.leadership();
         clock.jump(Duration::from_secs(2));
         assert!(leadership.check().is_err());
-        begun.trust_until(clock.now().after(Duration::from_secs(60)));
+        begun.trust_until(clock.now().after(Duration::from_mins(1)));
         assert!(
             leadership.check().is_err(),
             "a late extension does not revive it"
@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_announced_loss_drops_the_work_at_once() {
         let clock = Clock::test();
-        let begun = begun(&clock, Duration::from_secs(3600));
+        let begun = begun(&clock, Duration::from_hours(1));
         let guarded = Guarded::new(std::future::pending::<()>(), begun.leadership());
         let running = tokio::spawn(guarded);
         tokio::task::yield_now().await;
@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_term_ends_with_the_elector_that_holds_it() {
         let clock = Clock::test();
-        let begun = begun(&clock, Duration::from_secs(3600));
+        let begun = begun(&clock, Duration::from_hours(1));
         let leadership = begun.leadership();
         assert!(leadership.check().is_ok());
         drop(begun);

@@ -114,15 +114,13 @@ impl TermState {
             term: self.term,
             reason,
         };
-        self.lost.send_if_modified(|lost| match lost {
-            Some(first) => {
+        self.lost.send_if_modified(|lost| {
+            if let Some(first) = lost {
                 known = first.clone();
-                false
+                return false;
             }
-            None => {
-                *lost = Some(known.clone());
-                true
-            }
+            *lost = Some(known.clone());
+            true
         });
         known
     }

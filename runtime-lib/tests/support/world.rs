@@ -1,6 +1,7 @@
 //! Several processes in one: clusters that share a store and a clock that only moves when all wait.
 
 #![allow(dead_code)] // each test file uses its part
+#![allow(clippy::unwrap_used, clippy::panic)] // a test reports by panicking
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,10 +79,12 @@ impl World {
 
 /// The next change, or a failure that says what was waited for.
 pub(crate) async fn next(changes: &mut LeadershipChanges, waiting_for: &str) -> LeadershipChange {
-    match tokio::time::timeout(Duration::from_secs(300), changes.next()).await {
+    match tokio::time::timeout(Duration::from_mins(5), changes.next()).await {
         Ok(Some(change)) => change,
         Ok(None) => panic!("the changes ended while waiting for {waiting_for}"),
-        Err(_) => panic!("nothing happened while waiting for {waiting_for}"),
+        Err(tokio::time::error::Elapsed { .. }) => {
+            panic!("nothing happened while waiting for {waiting_for}")
+        }
     }
 }
 

@@ -37,24 +37,24 @@ pub(crate) async fn config_from_kubeconfig() -> Result<kube::Config, ConfigError
 
 fn kubeconfig_place() -> String {
     match std::env::var_os("KUBECONFIG") {
-        Some(path) => format!("KUBECONFIG={:?}", PathBuf::from(path)),
+        Some(path) => format!("KUBECONFIG={}", PathBuf::from(path).display()),
         None => "~/.kube/config".to_owned(),
     }
 }
 
 /// A client with connections of its own.
 pub(super) fn connect(
-    config: kube::Config,
+    config: &kube::Config,
 ) -> Result<(kube::Client, Arc<dyn Dialer>), ConfigError> {
     // Where several TLS providers are linked, rustls would refuse to choose; the first call wins.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if let Some(proxy) = config.proxy_url.as_ref().filter(|_| !is_loopback(&config)) {
+    if let Some(proxy) = config.proxy_url.as_ref().filter(|_| !is_loopback(config)) {
         return Err(ConfigError(format!(
             "the API server would have to be reached through the proxy {proxy}, which is not \
              supported; add its host to NO_PROXY or remove proxy-url from the kubeconfig"
         )));
     }
-    dialer::connect(&config)
+    dialer::connect(config)
         .map_err(|error| ConfigError(format!("the credentials cannot be used: {error}")))
 }
 

@@ -10,11 +10,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use leasehold_core::time::Duration;
 
+use super::requests::SLOTS;
+
 /// Dead peers are found by the kernel after this long, on every connection.
 const KEEPALIVE: Duration = Duration::from_secs(3);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Idle connections are dropped soon: a lease renewal needs one, a burst of many leases more.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
+const IDLE_LIMIT: Duration = Duration::from_mins(1);
 
 /// Can forget its connections.
 pub(super) trait Dialer: Send + Sync {
@@ -93,7 +95,7 @@ fn dial<C: Connect + Clone>(connector: &C) -> Client<C, Body> {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_LIMIT)
-        .pool_max_idle_per_host(8)
+        .pool_max_idle_per_host(SLOTS)
         .build(connector.clone())
 }
 

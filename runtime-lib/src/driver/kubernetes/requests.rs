@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use leasehold_core::time::Duration;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::convert::shortened;
 use super::dialer::Dialer;
@@ -13,11 +14,16 @@ use crate::driver::StoreError;
 /// `leases.coordination.k8s.io`, as in a Role.
 const RESOURCE: &str = "leases.coordination.k8s.io";
 
+/// Requests under way at a time.
+pub(super) const SLOTS: usize = 32;
+
 /// Sends requests for the Leases of one namespace.
 pub(super) struct Requests {
     kube: kube::Client,
     dialer: Arc<dyn Dialer>,
     namespace: String,
+    /// A process with many leases must not open a connection for each of them at once.
+    slots: Semaphore,
 }
 
 /// A watch event with the object as raw JSON.
@@ -37,6 +43,7 @@ impl Requests {
             kube,
             dialer,
             namespace,
+            slots: Semaphore::new(SLOTS),
         }
     }
 
@@ -56,7 +63,7 @@ impl Requests {
         {
             Ok(object) => Ok(Some(object)),
             Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Ok(None),
-            Err(refusal) => Err(self.classify("get", refusal)),
+            Err(refusal) => Err(self.classify("get", &refusal)),
         }
     }
 
@@ -101,7 +108,7 @@ impl Requests {
             {
                 Ok(PutAnswer::Conflict)
             }
-            Err(refusal) => Err(self.classify(verb, refusal)),
+            Err(refusal) => Err(self.classify(verb, &refusal)),
         }
     }
 
@@ -115,7 +122,7 @@ impl Requests {
         let mut answer = self
             .attempt("list", Method::GET, &path, None, limit)
             .await?
-            .map_err(|refusal| self.classify("list", refusal))?;
+            .map_err(|refusal| self.classify("list", &refusal))?;
         let Some(revision) = answer["metadata"]["resourceVersion"]
             .as_str()
             .map(str::to_owned)
@@ -148,7 +155,10 @@ impl Requests {
         match tokio::time::timeout(limit, opening).await {
             Ok(Ok(stream)) => Ok(Box::pin(stream)),
             Ok(Err(error)) => Err(self.judge("watch", error)),
-            Err(_) => Err(self.timed_out("watch", limit)),
+            Err(_) => Err(StoreError::TimedOut {
+                verb: "watch",
+                limit,
+            }),
         }
     }
 
@@ -176,16 +186,26 @@ impl Requests {
             }
         };
         let request = build(method, path, body)?.map(kube::client::Body::from);
+        let asked = tokio::time::Instant::now();
+        let Ok(Ok(_slot)) = tokio::time::timeout(limit, self.slots.acquire()).await else {
+            // Nothing was sent, so this is no unknown outcome.
+            let detail = format!("{SLOTS} requests of this process are under way already");
+            return Err(StoreError::Throttled {
+                retry_after: None,
+                detail,
+            });
+        };
+        let left = limit.saturating_sub(asked.elapsed());
         let dialled = self.dialer.generation();
         let exchange = async {
             let response = self.kube.send(request).await?;
             let (parts, body) = response.into_parts();
             Ok::<_, kube::Error>((parts, body.collect_bytes().await?))
         };
-        let outcome = match tokio::time::timeout(limit, exchange).await {
+        let outcome = match tokio::time::timeout(left, exchange).await {
             Ok(Ok((parts, body))) => return read_answer(parts.status, &parts.headers, &body),
             Ok(Err(error)) => self.judge(verb, error),
-            Err(_) => self.timed_out(verb, limit),
+            Err(_) => StoreError::TimedOut { verb, limit },
         };
         if outcome.is_transport() {
             // Of many requests that fail together, the first redials.
@@ -194,16 +214,12 @@ impl Requests {
         Err(outcome)
     }
 
-    fn timed_out(&self, verb: &'static str, limit: Duration) -> StoreError {
-        StoreError::TimedOut { verb, limit }
-    }
-
     /// What an error of the client means.
     pub(super) fn judge(&self, verb: &'static str, error: kube::Error) -> StoreError {
         match error {
             kube::Error::Api(status) => self.classify(
                 verb,
-                Refusal {
+                &Refusal {
                     status: StatusCode::from_u16(status.code).unwrap_or_default(),
                     retry_after: status
                         .details
@@ -229,7 +245,7 @@ impl Requests {
         }
     }
 
-    fn classify(&self, verb: &'static str, refusal: Refusal) -> StoreError {
+    fn classify(&self, verb: &'static str, refusal: &Refusal) -> StoreError {
         let namespace = self.namespace.clone();
         let detail = refusal.message.clone();
         match refusal.status.as_u16() {

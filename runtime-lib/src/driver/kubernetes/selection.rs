@@ -1,5 +1,7 @@
 //! What a watch asks for: all Leases of some keys, or one Lease by its name.
 
+use std::fmt::Write;
+
 use leasehold_crds::keys;
 
 use super::convert::lease_name;
@@ -48,7 +50,8 @@ fn escaped(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -340,7 +340,7 @@ impl Watch {
                 None => {}
             }
         }
-        for key in self.keys_of(selection) {
+        for key in keys_of(selection) {
             if !shown.contains_key(&key) {
                 // E4: deleted, or without our labels: only a read by name can tell.
                 self.subscriptions.tell(&key, &News::Gone);
@@ -373,18 +373,18 @@ impl Watch {
         }
     }
 
-    fn keys_of(&self, selection: &Selection) -> Vec<LeaseKey> {
-        match selection {
-            Selection::Labels(selected) => selected.clone(),
-            Selection::Name(key) => vec![key.clone()],
-        }
-    }
-
     fn tell(&self, selection: &Selection, news: &News) {
         match selection {
             Selection::Labels(_) => self.subscriptions.tell_all(news),
             Selection::Name(key) => self.subscriptions.tell(key, news),
         }
+    }
+}
+
+fn keys_of(selection: &Selection) -> Vec<LeaseKey> {
+    match selection {
+        Selection::Labels(selected) => selected.clone(),
+        Selection::Name(key) => vec![key.clone()],
     }
 }
 

@@ -189,3 +189,26 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_dialled_anew_once
         "two requests that fail together redial once"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_waits_for_its_turn_and_what_was_never_sent_is_no_unknown_outcome() {
+    let service = tower::service_fn(|_: Request<Body>| async {
+        std::future::pending::<Result<Response<Body>, tower::BoxError>>().await
+    });
+    let (requests, _) = requests(kube::Client::new(service, "shop"));
+    let requests = Arc::new(requests);
+    let mut burst = tokio::task::JoinSet::new();
+    for _ in 0..=SLOTS {
+        let requests = Arc::clone(&requests);
+        burst.spawn(async move { requests.get("a", LIMIT).await });
+    }
+    let answers = burst.join_all().await;
+    let unsent = answers
+        .iter()
+        .filter(|answer| matches!(answer, Err(StoreError::Throttled { .. })));
+    assert!(unsent.count() <= 1);
+    let timed_out = answers
+        .iter()
+        .filter(|answer| matches!(answer, Err(StoreError::TimedOut { .. })));
+    assert!(timed_out.count() >= SLOTS);
+}

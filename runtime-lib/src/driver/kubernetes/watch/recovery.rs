@@ -3,7 +3,7 @@
 use leasehold_core::backoff::Backoff;
 use leasehold_core::time::Duration;
 
-use super::{PROBE_LIMIT, Watch};
+use super::{PROBE_LIMIT, Watch, keys_of};
 use crate::driver::kubernetes::convert::{lease_name, trimmed};
 use crate::driver::kubernetes::selection::Selection;
 use crate::driver::{News, StoreError};
@@ -44,7 +44,7 @@ impl Watch {
 
     /// Stands in for a list that is refused (a Role may allow single names only).
     async fn read_each(&self, selection: &Selection) {
-        for key in self.keys_of(selection) {
+        for key in keys_of(selection) {
             let asked = self.clock.now();
             let Ok(object) = self.requests.get(&lease_name(&key), PROBE_LIMIT).await else {
                 return;
