@@ -31,6 +31,7 @@ pub mod fault;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod kubernetes;
 pub(crate) mod memory;
+#[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // memory has no troubles
 mod trouble;
 
 pub use trouble::StoreError;
@@ -80,6 +81,7 @@ pub struct Marks {
 
 /// Something a watch has to say about a key.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // a watch in memory is never down
 pub enum News {
     /// A revision, in order.
     Watched(Versioned),

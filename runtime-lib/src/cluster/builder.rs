@@ -150,6 +150,7 @@ impl ClusterBuilder {
         let chosen = self.driver.or(environment.driver);
         let driver = chosen.unwrap_or(by_default);
 
+        let has_own_store = self.has_own_store();
         let mut store_problems = Vec::new();
         let (source, config_namespace) = match self.source(driver, &environment).await {
             Ok(found) => found,
@@ -164,7 +165,7 @@ impl ClusterBuilder {
                 (Source::Nothing, None)
             }
         };
-        if let (Some(Err(problem)), false) = (&pod, self.has_own_store()) {
+        if let (Some(Err(problem)), false) = (&pod, has_own_store) {
             store_problems.push(format!(
                 "a cluster-scoped service in a pod needs its service account: {problem}; set \
                  automountServiceAccountToken: true in the pod's spec"
@@ -241,6 +242,8 @@ impl ClusterBuilder {
         }
     }
 
+    /// The way to the store was given in code, so that no account of the pod is needed.
+    #[allow(clippy::unused_self)] // without features nothing can be given
     fn has_own_store(&self) -> bool {
         #[cfg(any(test, feature = "testing"))]
         if self.store.is_some() {
@@ -287,7 +290,7 @@ impl ClusterBuilder {
     }
 
     #[cfg(not(feature = "kubernetes"))]
-    #[allow(clippy::unused_async)] // the same call in both builds
+    #[allow(clippy::unused_async, clippy::unused_self)] // the same call in both builds
     async fn kubernetes_source(
         &mut self,
         _environment: &Environment,
