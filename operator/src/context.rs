@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     future::Future,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use leasehold_crds::condition::reason;
@@ -80,6 +80,8 @@ pub struct Context {
     pub instance: String,
     /// Failed passes in a row, by object.
     pub failures: Failures,
+    /// Namespaces that were alive a moment ago.
+    pub namespaces: Namespaces,
 }
 
 impl Context {
@@ -154,6 +156,29 @@ impl Failures {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(key);
+    }
+}
+
+/// Remembers for a moment which namespaces are not being deleted, so that a thousand new objects do not
+/// ask a thousand times. What is made in the meantime the API server refuses by itself.
+#[derive(Debug, Default)]
+pub struct Namespaces(Mutex<HashMap<String, Instant>>);
+
+impl Namespaces {
+    const MOMENT: Duration = Duration::from_secs(10);
+
+    /// It was alive less than ten seconds ago.
+    pub fn is_known_alive(&self, namespace: &str) -> bool {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(namespace)
+            .is_some_and(|seen| seen.elapsed() < Self::MOMENT)
+    }
+
+    /// It is alive now.
+    pub fn note_alive(&self, namespace: &str) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|_, seen| seen.elapsed() < Self::MOMENT);
+        seen.insert(namespace.to_owned(), Instant::now());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     admin::{self, Admin},
     args::{Args, LogFormat},
     belief::{Beliefs, Guarded, record::shortened},
-    context::{Context, Failures, Timers},
+    context::{Context, Failures, Namespaces, Timers},
     controller::cluster_service,
     metrics::Metrics,
     watch::{Watcher, sweep},
@@ -226,6 +226,7 @@ async fn lead(
         timers: shared.timers,
         instance: shared.instance,
         failures: Failures::default(),
+        namespaces: Namespaces::default(),
     });
     let controllers = regions.into_iter().map(|(region, store)| {
         let (context, leadership) = (context.clone(), leadership.clone());

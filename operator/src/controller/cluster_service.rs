@@ -30,7 +30,7 @@ use crate::{
 use observe::{Facts, SettingsFacts};
 
 /// How many objects are reconciled at the same time.
-const CONCURRENCY: u16 = 16;
+const CONCURRENCY: u16 = 32;
 
 /// Reconciles until `ending` resolves; then finishes what runs and returns.
 pub async fn run(

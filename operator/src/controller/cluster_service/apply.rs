@@ -6,7 +6,11 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
-use leasehold_crds::{ClusterService, LeadershipTerm, Settings, keys};
+use leasehold_crds::{
+    ClusterService, LeadershipTerm, Settings,
+    condition::{self, reason},
+    keys,
+};
 use serde_json::json;
 
 use super::{
@@ -84,8 +88,15 @@ async fn apply_settings(
             }
         },
         SettingsStep::Write { settings, owners } => {
-            // Read now, so that a stranger's Lease (which the label watch does not show) is left
-            // alone and a PUT names the revision that it replaces.
+            if facts.settings == SettingsFacts::Absent && !was_foreign(facts) {
+                // Most often it is really absent; a Lease without our labels shows as a conflict.
+                match write_settings(context, facts, &api, None, settings, owners).await {
+                    Err(Error::Conflict { .. }) => {}
+                    result => return result,
+                }
+            }
+            // Read now, so that a stranger's Lease is left alone and a PUT names the revision that
+            // it replaces.
             let found = context
                 .within(GET_LEASE, namespace, api.get_opt(&name))
                 .await?;
@@ -118,6 +129,13 @@ async fn apply_settings(
                 .map(drop)
         }
     }
+}
+
+/// A stranger's Lease was met before: look first instead of trying again and again.
+fn was_foreign(facts: &Facts) -> bool {
+    let status = facts.service.status.as_ref();
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|it| it.type_ == condition::STALLED && it.reason == reason::LEASE_FOREIGN)
 }
 
 async fn write_settings(
@@ -176,12 +194,16 @@ fn foreign(found: &Lease, facts: &Facts) -> Option<String> {
 /// Nothing is made in a namespace that is going away; a missing permission to read it is no reason
 /// to stop, since the API server refuses such a write itself.
 async fn refuse_if_terminating(context: &Context, namespace: &str) -> Result<(), Error> {
+    if context.namespaces.is_known_alive(namespace) {
+        return Ok(());
+    }
     let api: Api<Namespace> = Api::all(context.client.clone());
-    match context
-        .within(GET_NAMESPACE, namespace, api.get_metadata_opt(namespace))
-        .await
-    {
-        Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => Ok(()),
+    let call = api.get_metadata_opt(namespace);
+    match context.within(GET_NAMESPACE, namespace, call).await {
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => {
+            context.namespaces.note_alive(namespace);
+            Ok(())
+        }
         Ok(_) => Err(Error::Terminating {
             namespace: namespace.to_owned(),
         }),
