@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::OnceCell;
 
@@ -74,6 +74,9 @@ impl Cluster {
                     "using the cluster of {EXTERNAL_ENV}, Kubernetes {}",
                     version.git_version
                 );
+                remove_left_nodes(&kubeconfig)
+                    .await
+                    .step(|| "removing nodes of earlier runs")?;
                 Target::External {
                     kubeconfig,
                     folder: Folder::temporary()?,
@@ -299,12 +302,20 @@ impl<'a> TestNamespace<'a> {
     /// Says that the test passed; the namespace goes.
     pub async fn finish(mut self) -> Result<()> {
         self.finished = true;
+        let deleting = || format!("deleting namespace {}", self.name);
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        // Its end takes seconds, and nobody needs to see it.
         namespaces
             .delete(&self.name, &DeleteParams::background())
             .await
-            .step(|| format!("deleting namespace {}", self.name))?;
+            .step(deleting)?;
+        if self.cluster.control_plane().is_none() {
+            // Its pods need our node to end, and the cluster outlives the node.
+            wait::until_true("the namespace to go", Duration::from_mins(1), || async {
+                Ok(namespaces.get_opt(&self.name).await?.is_none())
+            })
+            .await
+            .step(deleting)?;
+        }
         Ok(())
     }
 }
@@ -320,6 +331,26 @@ impl Drop for TestNamespace<'_> {
             );
         }
     }
+}
+
+/// A node object outlives its process. In a cluster that is thrown away this is
+/// no matter; in somebody's cluster the next run removes what is not Ready.
+async fn remove_left_nodes(kubeconfig: &Path) -> Result<()> {
+    let nodes: Api<Node> = Api::all(kubeconfig::client(kubeconfig).await?);
+    let ours = ListParams::default().labels("leasehold.dev/process-node=true");
+    for node in nodes.list(&ours).await? {
+        let conditions = node
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let is_ready = conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True");
+        if let Some(name) = node.metadata.name.filter(|_| !is_ready) {
+            nodes.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The rights a workload needs for its leases: no delete, no patch (E1).

@@ -6,14 +6,14 @@
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::fence::{Fence, Stale};
 use leasehold_core::id::FencingToken;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, Step};
-use crate::history;
+use crate::{history, wait};
 
 /// A paused process may hold the lock; whoever waits gives up after this.
 const LOCK_MAX: Duration = Duration::from_secs(1);
@@ -151,16 +151,15 @@ impl Ledger {
             .write(true)
             .open(&self.path)
             .step(opening)?;
-        let asked = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(file)),
-                Err(TryLockError::WouldBlock) if asked.elapsed() < LOCK_MAX => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error).step(opening),
-            }
+        let mut outcome = Err(TryLockError::WouldBlock);
+        wait::blocking(LOCK_MAX, || {
+            outcome = file.try_lock();
+            !matches!(outcome, Err(TryLockError::WouldBlock))
+        });
+        match outcome {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).step(opening),
         }
     }
 }

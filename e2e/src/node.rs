@@ -51,10 +51,7 @@ impl NodeOptions {
                 WORKLOAD_IMAGE.to_owned(),
                 programs::beside("leasehold-workload")?,
             ),
-            (
-                OPERATOR_IMAGE.to_owned(),
-                programs::operator_path()?,
-            ),
+            (OPERATOR_IMAGE.to_owned(), programs::operator_path()?),
             (SHELL_IMAGE.to_owned(), PathBuf::from("/bin/sh")),
         ]);
         let name = format!("process-node-{}", std::process::id());
@@ -178,7 +175,7 @@ impl ProcessNode {
     async fn wait_ready(&self, admin: &Path) -> Result<()> {
         let nodes: Api<Node> = Api::all(kubeconfig::client(admin).await?);
         let what = format!("node {} to be Ready", self.name);
-        let ready = wait::until(&what, Duration::from_secs(60), || async {
+        let ready = wait::until(&what, Duration::from_mins(1), || async {
             if let Some(ended) = self.process.ended() {
                 return Ok(Some(Err(ended)));
             }

@@ -5,12 +5,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, Step};
+use crate::wait;
+
+/// How long the kernel may take to end a killed process.
+const KILL_MAX: Duration = Duration::from_secs(5);
 
 /// When a process ends if nobody ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +105,7 @@ impl Process {
             let _ = self.record.signal_group(Signal::TERM);
             let _ = self.record.signal_group(Signal::CONT);
         }
-        let asked = Instant::now();
-        while self.ended().is_none() && asked.elapsed() < grace {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait::blocking(grace, || self.ended().is_some());
         self.kill();
     }
 
@@ -174,12 +175,10 @@ impl ProcessRecord {
         }
         let _ = self.signal_group(Signal::TERM);
         let _ = self.signal_group(Signal::CONT);
-        let asked = Instant::now();
-        while self.is_running() && asked.elapsed() < grace {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        if self.is_running() {
+        if !wait::blocking(grace, || !self.is_running()) {
             let _ = self.signal_group(Signal::KILL);
+            // Nothing withstands it, but it takes a moment.
+            wait::blocking(KILL_MAX, || !self.is_running());
         }
         true
     }

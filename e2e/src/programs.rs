@@ -40,10 +40,15 @@ pub fn process_node() -> Result<PathBuf> {
 /// The operator, built first if the caller runs under cargo (a test does),
 /// unless a ready-made one is named.
 pub fn operator() -> Result<PathBuf> {
-    match std::env::var_os(OPERATOR_ENV) {
-        Some(path) => Ok(PathBuf::from(path)),
-        None => build("leasehold-operator", "leasehold-operator"),
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = BUILT.get() {
+        return Ok(path.clone());
     }
+    let path = match std::env::var_os(OPERATOR_ENV) {
+        Some(path) => PathBuf::from(path),
+        None => build("leasehold-operator", "leasehold-operator")?,
+    };
+    Ok(BUILT.get_or_init(|| path).clone())
 }
 
 /// Where the operator is or will be; see [`beside`].
@@ -60,26 +65,57 @@ pub fn beside(binary: &str) -> Result<PathBuf> {
     Ok(profile_folder()?.join(binary))
 }
 
+/// Has cargo build `binary`, unless it is newer than all it is made of: cargo
+/// would come to the same result, but only after whoever holds its lock.
 fn build(package: &str, binary: &str) -> Result<PathBuf> {
     let path = beside(binary)?;
-    if std::env::var_os("CARGO").is_some() || !path.exists() {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .current_dir(workspace())
-            .args(["build", "--quiet", "-p", package, "--bin", binary]);
-        if profile_folder()?.ends_with("release") {
-            cargo.arg("--release");
-        }
-        let status = cargo
-            .status()
-            .step(|| format!("building {binary} with cargo"))?;
-        if !status.success() {
-            return Err(Error::new(format!(
-                "building {binary} with cargo: {status} (see above)"
-            )));
-        }
+    let under_cargo = std::env::var_os("CARGO").is_some();
+    if path.exists() && (!under_cargo || is_fresh(&path)) {
+        return Ok(path);
+    }
+    // The one that the toolchain file chooses; `CARGO` may name another.
+    let mut cargo = Command::new("cargo");
+    cargo
+        .current_dir(workspace())
+        .args(["build", "--quiet", "-p", package, "--bin", binary]);
+    if profile_folder()?.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo
+        .status()
+        .step(|| format!("building {binary} with cargo"))?;
+    if !status.success() {
+        return Err(Error::new(format!(
+            "building {binary} with cargo: {status} (see above)"
+        )));
     }
     Ok(path)
+}
+
+/// Whether nothing of ours that the operator is made of changed after `program`.
+fn is_fresh(program: &Path) -> bool {
+    let Ok(built) = program.metadata().and_then(|metadata| metadata.modified()) else {
+        return false;
+    };
+    let mut folders: Vec<PathBuf> = ["operator", "runtime-lib", "crds"]
+        .map(|crate_| workspace().join(crate_))
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            return false;
+        };
+        for entry in entries.flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                return false;
+            };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if metadata.modified().is_ok_and(|changed| changed > built) {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// The root of the source tree.

@@ -73,6 +73,19 @@ where
     .await
 }
 
+/// Looks until `holds` is true, for code that cannot await (a drop, the end of a
+/// process). Blocks the thread; says whether it came true in time.
+pub fn blocking(within: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while !holds() {
+        if started.elapsed() >= within {
+            return false;
+        }
+        std::thread::park_timeout(PERIOD_CLOSE);
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::{until, until_true};

@@ -15,7 +15,7 @@ use leasehold_e2e::control_plane::kubeconfig;
 use leasehold_e2e::{Cluster, Component, Result, TestNamespace, wait};
 use serde_json::json;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn lease(name: &str) -> Lease {
     serde_json::from_value(json!({

@@ -32,6 +32,16 @@ fn assert_ok(output: &Output, text: &str) {
     );
 }
 
+/// Whatever becomes of the test, nothing is left running.
+struct Down(PathBuf);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        let _ = dev("down", &self.0);
+        let _ = std::fs::remove_file(self.0.with_extension("claim"));
+    }
+}
+
 fn state(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("leasehold-{name}-{}", std::process::id()))
 }
@@ -57,6 +67,7 @@ fn the_demo_tells_its_story_and_ends() -> Result<()> {
 #[tokio::test]
 async fn up_leaves_a_cluster_that_serves_and_down_ends_all_of_it() -> Result<()> {
     let state = state("up");
+    let _down = Down(state.clone());
     let (output, text) = dev("up", &state)?;
     assert_ok(&output, &text);
     let kubeconfig = state.join("kubeconfig");
@@ -88,5 +99,5 @@ async fn up_leaves_a_cluster_that_serves_and_down_ends_all_of_it() -> Result<()>
     let (output, text) = dev("down", &state)?;
     assert_ok(&output, &text);
     assert!(text.starts_with("Nothing to end"), "{text}");
-    std::fs::remove_file(state.with_extension("claim")).step(|| "removing the claim")
+    Ok(())
 }

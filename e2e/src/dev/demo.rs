@@ -13,7 +13,7 @@ use crate::process::Lifetime;
 use crate::wait;
 
 /// Longest wait for any single thing of the story.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// Tells the story from an empty machine to the last line.
 pub async fn run() -> Result<()> {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::kubectl::Kubectl;
 
-const INDENT: &str = "   ";
 const WIDTH: usize = 92;
 
 /// Tells one story.
 pub(super) struct Narrator {
     chapter: u32,
+    indent: &'static str,
     colours: bool,
     started: Instant,
 }
@@ -23,6 +23,7 @@ impl Narrator {
         let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let narrator = Self {
             chapter: 0,
+            indent: "   ",
             colours,
             started: Instant::now(),
         };
@@ -38,16 +39,17 @@ impl Narrator {
 
     /// Says something, wrapped.
     pub(super) fn say(&self, text: &str) {
-        for line in wrapped(text, WIDTH - INDENT.len()) {
-            println!("{INDENT}{line}");
+        for line in wrapped(text, WIDTH - self.indent.len()) {
+            println!("{}{line}", self.indent);
         }
     }
 
     /// A fact on a line of its own: what, and how long it took.
     pub(super) fn took(&self, what: &str, time: Duration) {
-        let dots = WIDTH.saturating_sub(INDENT.len() + what.chars().count() + 10);
+        let dots = WIDTH.saturating_sub(self.indent.len() + what.chars().count() + 10);
         println!(
-            "{INDENT}{what} {} {:>6.2} s",
+            "{}{what} {} {:>6.2} s",
+            self.indent,
             ".".repeat(dots),
             time.as_secs_f64()
         );
@@ -55,13 +57,13 @@ impl Narrator {
 
     /// Shows a command as a user would type it, without running it.
     pub(super) fn command(&self, command: &str) {
-        println!("{INDENT}{}", self.bold(&format!("$ {command}")));
+        println!("{}{}", self.indent, self.bold(&format!("$ {command}")));
     }
 
     /// Shows what a command printed.
     pub(super) fn output(&self, text: &str) {
         for line in text.lines() {
-            println!("{INDENT}{}", line.trim_end());
+            println!("{}{}", self.indent, line.trim_end());
         }
     }
 

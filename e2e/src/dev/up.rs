@@ -3,13 +3,14 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use super::narrator::Narrator;
 use super::stage::{Stage, shown};
 use super::state::{Running, claim, state_folder};
 use crate::error::{Result, Step};
 use crate::process::Lifetime;
-use crate::programs;
+use crate::{programs, wait};
 
 /// Starts everything, or says that it already runs.
 pub async fn up() -> Result<()> {
@@ -69,17 +70,13 @@ pub fn down() -> Result<()> {
 }
 
 fn remove(folder: &Path) -> Result<()> {
-    // Dying processes may still write; a second try meets nobody.
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match std::fs::remove_dir_all(folder) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if tries < 20 => std::thread::sleep(std::time::Duration::from_millis(100)),
-            Err(error) => return Err(error).step(|| format!("removing {}", folder.display())),
-        }
-    }
+    let remove = || match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    // Dying processes may still write into it; soon there are none.
+    wait::blocking(Duration::from_secs(2), || remove().is_ok());
+    remove().step(|| format!("removing {}", folder.display()))
 }
 
 fn say_how_to_use_it(folder: &Path) {

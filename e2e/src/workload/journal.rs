@@ -52,7 +52,7 @@ impl Journal {
     pub(super) fn write(&self, line: &Line) {
         if let Err(error) = self.writer.write(line) {
             eprintln!("error: cannot write the history: {error}");
-            std::process::exit(3);
+            std::process::abort();
         }
     }
 }

@@ -142,7 +142,7 @@ impl Work {
         match self.options.hang {
             Some(Hang::Wait) => std::future::pending().await,
             Some(Hang::Block) => loop {
-                std::thread::sleep(Duration::from_secs(1));
+                std::thread::park();
             },
             None => {}
         }
@@ -173,6 +173,8 @@ struct Tenure {
     work: Work,
     leadership: Leadership,
     ended: Arc<AtomicBool>,
+    /// Asks the guard from outside the executor, if that is wanted.
+    asking: Option<std::thread::Thread>,
     drained: bool,
 }
 
@@ -189,18 +191,19 @@ impl Tenure {
             ..line
         });
         let ended = Arc::new(AtomicBool::new(false));
-        if let Some(every) = work.options.check_every {
+        let asking = work.options.check_every.map(|every| {
             watch_guard(
                 work.journal.clone(),
                 leadership.clone(),
                 every,
                 Arc::clone(&ended),
-            );
-        }
+            )
+        });
         Self {
             work: work.clone(),
             leadership: leadership.clone(),
             ended,
+            asking,
             drained: false,
         }
     }
@@ -213,6 +216,9 @@ impl Tenure {
 impl Drop for Tenure {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
+        if let Some(asking) = &self.asking {
+            asking.unpark();
+        }
         let event = if self.drained {
             Event::Drained
         } else {
@@ -241,8 +247,13 @@ impl Drop for Tenure {
 
 /// Asks the guard from a thread of its own until it says no: what a service
 /// that acts outside the executor would see, also right after a pause (E9).
-fn watch_guard(journal: Journal, leadership: Leadership, every: Duration, ended: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
+fn watch_guard(
+    journal: Journal,
+    leadership: Leadership,
+    every: Duration,
+    ended: Arc<AtomicBool>,
+) -> std::thread::Thread {
+    let asking = std::thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             let asked = history::now();
             match leadership.check() {
@@ -266,9 +277,10 @@ fn watch_guard(journal: Journal, leadership: Leadership, every: Duration, ended:
                     return;
                 }
             }
-            std::thread::sleep(every);
+            std::thread::park_timeout(every);
         }
     });
+    asking.thread().clone()
 }
 
 fn nanos(time: Duration) -> u64 {
