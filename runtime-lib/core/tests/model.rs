@@ -80,7 +80,7 @@ fn worlds() -> Vec<(&'static str, Small)> {
     let worlds = vec![
         ("slow and lossy", small(2, 9, Allowance { losses: 1, delays: 2, ..none })),
         ("crashed and paused", small(2, 9, Allowance { crashes: 1, pauses: 1, ..none })),
-        ("edited from outside", small(2, 8, Allowance { edits: 1, ..none })),
+        ("edited from outside", small(2, 7, Allowance { edits: 1, ..none })),
         ("stepped down", small(2, 8, Allowance { step_downs: 1, ..none })),
         ("three candidates", small(3, 8, Allowance { crashes: 1, delays: 0, ..none })),
     ];

@@ -131,21 +131,21 @@ fn stored(revision: Revision, record: &LeaseRecord) -> Versioned {
 }
 
 /// Up to `longest` moves.
-pub(crate) fn moves(longest: usize) -> impl Strategy<Value = Vec<Move>> {
+pub(crate) fn moves(longest: usize) -> BoxedStrategy<Vec<Move>> {
     let what = prop_oneof![
         12 => answer(),
         4 => (0..3_u64, revision(), 0..3_u8).prop_map(|(back, revision, how)| What::Own { back, revision, how }),
         2 => (duration(), option::of(state())).prop_map(|(ago, state)| What::Listed { ago, state }),
         8 => input().prop_map(What::Plain),
     ];
-    let input = (duration(), what).prop_map(|(later, what)| Move::Input {
+    let input = (duration(), what.boxed()).prop_map(|(later, what)| Move::Input {
         later,
         what: Box::new(what),
     });
-    vec(prop_oneof![2 => Just(Move::Wait), 3 => input], 1..longest)
+    vec(prop_oneof![2 => Just(Move::Wait), 3 => input], 1..longest).boxed()
 }
 
-fn answer() -> impl Strategy<Value = What> {
+fn answer() -> BoxedStrategy<What> {
     let outcome = prop_oneof![
         4 => revision().prop_map(Outcome::Done),
         1 => Just(Outcome::Conflict),
@@ -153,10 +153,12 @@ fn answer() -> impl Strategy<Value = What> {
         2 => Just(Outcome::Unknown),
     ];
     let back = prop_oneof![5 => Just(0_u64), 1 => 1..3_u64];
-    (back, outcome).prop_map(|(back, outcome)| What::Answer { back, outcome })
+    (back, outcome)
+        .prop_map(|(back, outcome)| What::Answer { back, outcome })
+        .boxed()
 }
 
-fn input() -> impl Strategy<Value = Input> {
+fn input() -> BoxedStrategy<Input> {
     let timing = prop_oneof![
         Just(LeaseTiming::FAST),
         Just(LeaseTiming::DEFAULT),
@@ -172,27 +174,28 @@ fn input() -> impl Strategy<Value = Input> {
         3 => timing.prop_map(Input::Retime),
         2 => duration().prop_map(|drain| Input::StepDown { drain }),
         1 => prop_oneof![9 => Just(Input::Timer), 1 => duration().prop_map(|drain| Input::Shutdown { drain })],
-    ]
+    ].boxed()
 }
 
-fn duration() -> impl Strategy<Value = Duration> {
+fn duration() -> BoxedStrategy<Duration> {
     prop_oneof![
         4 => (0..100_u64).prop_map(Duration::from_millis),
         2 => (0..20_000_u64).prop_map(Duration::from_millis),
         1 => Just(Duration::ZERO),
         1 => (0..100_000_u64).prop_map(Duration::from_secs),
     ]
+    .boxed()
 }
 
 fn revision() -> impl Strategy<Value = Revision> {
     (1..60_u64).prop_map(|n| Revision::new(n).unwrap_or_else(|error| unreachable!("{error}")))
 }
 
-fn term() -> impl Strategy<Value = Term> {
-    prop_oneof![9 => (0..6_u32).prop_map(Term::new), 1 => Just(Term::MAX)]
+fn term() -> BoxedStrategy<Term> {
+    prop_oneof![9 => (0..6_u32).prop_map(Term::new), 1 => Just(Term::MAX)].boxed()
 }
 
-pub(crate) fn state() -> impl Strategy<Value = Versioned> {
+pub(crate) fn state() -> BoxedStrategy<Versioned> {
     let name = || prop_oneof![Just(ME), Just("b"), Just("orders-0_11_0000000b")];
     let attempt = (name(), term(), 0..12_u64).prop_map(|(name, term, number)| AttemptStamp {
         identity: identity(name),
@@ -212,19 +215,21 @@ pub(crate) fn state() -> impl Strategy<Value = Versioned> {
         option::weighted(0.1, name().prop_map(str::to_owned)),
     );
     let uid = prop_oneof![9 => Just("u"), 1 => Just("v")];
-    (uid, revision(), record).prop_map(|(uid, revision, record)| {
-        let (holder, duration, term, attempt, released, preferred_holder) = record;
-        Versioned {
-            uid: LeaseUid::new(uid),
-            revision,
-            record: LeaseRecord {
-                holder,
-                duration,
-                term,
-                attempt,
-                released,
-                preferred_holder,
-            },
-        }
-    })
+    (uid, revision(), record)
+        .prop_map(|(uid, revision, record)| {
+            let (holder, duration, term, attempt, released, preferred_holder) = record;
+            Versioned {
+                uid: LeaseUid::new(uid),
+                revision,
+                record: LeaseRecord {
+                    holder,
+                    duration,
+                    term,
+                    attempt,
+                    released,
+                    preferred_holder,
+                },
+            }
+        })
+        .boxed()
 }
