@@ -187,7 +187,9 @@ mod tests {
 
     fn samples(values: &[f64]) -> Samples {
         let mut samples = Samples::default();
-        values.iter().for_each(|value| samples.push(*value));
+        for value in values {
+            samples.push(*value);
+        }
         samples
     }
 

@@ -15,7 +15,7 @@ use crate::kubectl::Kubectl;
 use crate::process::{Lifetime, Process};
 use crate::{TestNamespace, programs, wait};
 
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 const ACCOUNT: &str = "leasehold-operator";
 const SYSTEM: &str = "leasehold-system";
 

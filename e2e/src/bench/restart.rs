@@ -14,7 +14,7 @@ use crate::error::{Error, Result, Step};
 use crate::node::{ProcessNode, WORKLOAD_IMAGE};
 use crate::{TestNamespace, history, wait};
 
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_mins(1);
 const CONTAINER: &str = "service";
 
 /// Who leads, by the Lease.

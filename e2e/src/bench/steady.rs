@@ -12,7 +12,7 @@ use crate::audit::{Filter, Mark};
 use crate::error::{Error, Result};
 
 /// 300 client-go electors need a while until each lease has its leader.
-const LED_WITHIN: Duration = Duration::from_secs(120);
+const LED_WITHIN: Duration = Duration::from_mins(2);
 
 /// One line of the table: so many leases, so many processes.
 struct Setting {
