@@ -31,6 +31,7 @@ pub struct Args {
     pub kubeconfig: Option<PathBuf>,
 
     /// Namespace of the operator's own leader Lease. Default: that of the pod or the kubeconfig.
+    /// Replicas that share it must serve the same namespaces.
     #[arg(long, env = "LEASEHOLD_OPERATOR_LEASE_NAMESPACE", value_parser = namespace)]
     pub lease_namespace: Option<String>,
 

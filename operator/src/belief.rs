@@ -122,14 +122,19 @@ impl Beliefs {
             .leases
             .entry(key)
             .or_insert_with(|| LeaseBelief::new(now));
+        let is_gone = reading.is_none();
         let matters = belief.note(reading, heard, now);
-        let concerned = if matters {
-            inner.concerned(namespace, name)
-        } else {
-            BTreeSet::new()
-        };
+        let sharing = inner.concerned(namespace, name);
+        if is_gone && sharing.is_empty() {
+            // Its terms concern nobody any more.
+            inner
+                .leases
+                .remove(&(namespace.to_owned(), name.to_owned()));
+        }
         drop(inner);
-        self.trigger(namespace, concerned);
+        if matters {
+            self.trigger(namespace, sharing);
+        }
     }
 
     /// Leases that a complete LIST did not show are gone.
@@ -241,6 +246,13 @@ impl Beliefs {
         let Some(id) = known.cluster_id else { return };
         inner.unindex(namespace, &id, name);
         let concerned = inner.sharing(namespace, &id);
+        if concerned.is_empty() {
+            let is_left = |key: &Key, belief: &LeaseBelief| {
+                let cluster = key.1.rsplit_once('.').map(|(id, _)| id);
+                key.0 != namespace || cluster != Some(&id) || belief.reading().is_some()
+            };
+            inner.leases.retain(|key, belief| is_left(key, belief));
+        }
         drop(inner);
         self.trigger(namespace, concerned);
     }

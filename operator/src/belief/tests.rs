@@ -99,3 +99,17 @@ fn the_sweep_names_silent_holders_once() {
     beliefs.sweep(later);
     assert_eq!(drained(&mut triggers), ["billing"]);
 }
+
+#[test]
+fn what_concerns_nobody_any_more_is_forgotten() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    beliefs.note_service(&service("billing", 1, &json!({})), now);
+    beliefs.note_lease(&lease("billing.leader", 1, "a"), Heard::ByWatch, now);
+    beliefs.note_reading("demo", "billing.leader", None, Heard::ByWatch, now);
+    assert_eq!(beliefs.counts(), (1, 1), "its terms may still be announced");
+    beliefs.forget_service("demo", "billing");
+    assert_eq!(beliefs.counts(), (0, 0));
+    beliefs.note_lease(&lease("other.leader", 1, "a"), Heard::ByWatch, now);
+    beliefs.note_reading("demo", "other.leader", None, Heard::ByWatch, now);
+    assert_eq!(beliefs.counts(), (0, 0));
+}
