@@ -113,9 +113,15 @@ impl Workload {
         Ok(lines)
     }
 
-    /// The newest line of its history.
+    /// The newest line that tells whether it leads; its first is its start.
     pub fn newest(&self) -> Option<Line> {
-        newest_line(&self.history)
+        newest_answer(&self.history)
+    }
+
+    /// The newest answer of its guard, if that is yes.
+    pub fn leads(&self) -> Option<Line> {
+        self.newest()
+            .filter(|line| matches!(line.event, Event::Held | Event::Gained))
     }
 
     /// Waits for a line of one cluster id after `since` that `wanted` accepts.
@@ -165,8 +171,10 @@ fn has_ended(name: &str, how: &str, what: &str) -> Error {
     Error::new(format!("{name} ended ({how}) before there was: {what}"))
 }
 
-fn newest_line(path: &Path) -> Option<Line> {
-    const TAIL: u64 = 4 * 1024;
+/// The last whole line that tells whether the process leads. A write does not:
+/// a late one may be taken after the loss, as long as nobody leads.
+fn newest_answer(path: &Path) -> Option<Line> {
+    const TAIL: u64 = 8 * 1024;
     let mut file = std::fs::File::open(path).ok()?;
     let length = file.seek(SeekFrom::End(0)).ok()?;
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))
@@ -174,11 +182,14 @@ fn newest_line(path: &Path) -> Option<Line> {
     let mut tail = Vec::new();
     file.read_to_end(&mut tail).ok()?;
     let end = tail.iter().rposition(|&byte| byte == b'\n')?;
-    let start = tail[..end]
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |at| at + 1);
-    serde_json::from_slice(&tail[start..end]).ok()
+    let lines = tail[..end].rsplit(|&byte| byte == b'\n');
+    let mut lines = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+    lines.find(|line| {
+        !matches!(
+            line.event,
+            Event::Write | Event::Refused | Event::Unavailable | Event::Draining | Event::Hung
+        )
+    })
 }
 
 /// How a client-go candidate is started.
@@ -357,7 +368,7 @@ fn monotonic_now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{acts_in, newest_line};
+    use super::{acts_in, newest_answer};
 
     #[test]
     fn a_journal_is_read_between_log_lines() {
@@ -378,14 +389,19 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_line_is_the_last_whole_one() {
+    fn the_newest_answer_is_the_last_whole_line_of_the_guard() {
         let path = std::env::temp_dir().join(format!("leasehold-tail-{}", std::process::id()));
         std::fs::write(
             &path,
-            "{\"t\":1,\"event\":\"gained\"}\n{\"t\":2,\"event\":\"held\"}\n{\"t\":3,\"ev",
+            concat!(
+                "{\"t\":1,\"event\":\"held\"}\n",
+                "{\"t\":2,\"event\":\"lost\"}\n",
+                "{\"t\":3,\"event\":\"write\"}\n",
+                "{\"t\":4,\"event\":\"he",
+            ),
         )
         .unwrap();
-        assert_eq!(newest_line(&path).unwrap().t, 2);
+        assert_eq!(newest_answer(&path).unwrap().t, 2);
         std::fs::remove_file(path).unwrap();
     }
 }

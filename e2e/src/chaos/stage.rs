@@ -14,7 +14,7 @@ use super::candidates::{Workload, WorkloadOptions};
 use crate::cluster::{EXTERNAL_ENV, lease_rules};
 use crate::control_plane::ControlPlane;
 use crate::error::{Error, Result, Step};
-use crate::history::{self, Event, Writer};
+use crate::history::{self, Writer};
 use crate::process::ProcessRecord;
 use crate::{Cluster, TestNamespace, wait};
 
@@ -148,10 +148,9 @@ impl Stage {
     async fn leading(&self, before: Option<&Leading>) -> Result<Leading> {
         wait::until("a leader", STUCK, || async {
             let found = self.crew.iter().enumerate().find_map(|(member, who)| {
-                let line = who.workload.newest()?;
-                let leads = matches!(line.event, Event::Held | Event::Write | Event::Gained);
+                let line = who.workload.leads()?;
                 let fresh = history::now().saturating_sub(line.t) < FRESH;
-                let token = line.token.filter(|_| leads && fresh)?;
+                let token = line.token.filter(|_| fresh)?;
                 Some(Leading { member, token })
             });
             Ok(found.filter(|leading| before.is_none_or(|before| before.token != leading.token)))

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_e2e::history::{self, Event};
+use leasehold_e2e::chaos::candidates::Workload;
+use leasehold_e2e::history::{self, Event, Line};
 use leasehold_e2e::proxy::Link;
 use leasehold_e2e::{Result, wait};
 
@@ -15,6 +16,7 @@ const WORST: Duration = Duration::from_secs(5);
 /// A link that was half-open for so long before the crash costs nothing extra.
 const LONG_BEFORE: Duration = Duration::from_secs(10);
 
+/// The worst moment: the leader renews once more, unseen, and crashes.
 pub(crate) async fn follower_at_the_crash(ground: &Ground) -> Found {
     let (took, _) = crash(ground, "half-open-now", Duration::ZERO).await?;
     Ok(vec![cell(
@@ -51,16 +53,7 @@ async fn crash(ground: &Ground, service: &str, before: Duration) -> Result<(f64,
 
     link.half_open();
     let silent = history::now();
-    // The leader's own lines are the clock of this wait.
-    leader
-        .until(
-            "time to pass",
-            service,
-            silent + nanos(before),
-            PATIENCE,
-            |line| line.event == Event::Held,
-        )
-        .await?;
+    renewed(ground, &leader, service, silent + nanos(before)).await?;
     leader.process().kill();
     let crashed = history::now();
     let took_over = follower.gained(service, crashed, PATIENCE).await?;
@@ -76,6 +69,23 @@ async fn crash(ground: &Ground, service: &str, before: Duration) -> Result<(f64,
         )
     })?;
     Ok((took, link.connections()))
+}
+
+/// Waits for a renewal after `since`: trust is shorter before it and longer after.
+async fn renewed(ground: &Ground, leader: &Workload, service: &str, since: u64) -> Result<()> {
+    let (trusted, heartbeat) = (ground.timing.trusted(), ground.timing.heartbeat());
+    let left = |line: &Line| {
+        let is_held = line.event == Event::Held;
+        line.remaining.filter(|_| is_held).map(Duration::from_nanos)
+    };
+    let before = leader.until("trust that wanes", service, since, PATIENCE, |line| {
+        left(line).is_some_and(|left| left < trusted - heartbeat / 2)
+    });
+    let before = before.await?;
+    let after = leader.until("a renewal", service, before.t, PATIENCE, |line| {
+        left(line).is_some_and(|left| left > trusted - heartbeat / 4)
+    });
+    after.await.map(|_| ())
 }
 
 async fn watching(link: &Link) -> Result<()> {
