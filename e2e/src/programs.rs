@@ -46,9 +46,23 @@ pub fn operator() -> Result<PathBuf> {
     }
     let path = match std::env::var_os(OPERATOR_ENV) {
         Some(path) => PathBuf::from(path),
-        None => build("leasehold-operator", "leasehold-operator")?,
+        None => build(
+            "leasehold-operator",
+            "leasehold-operator",
+            &["operator", "runtime-lib", "crds"],
+        )?,
     };
     Ok(BUILT.get_or_init(|| path).clone())
+}
+
+/// The example service, built first if it is missing, or if the caller runs
+/// under cargo and it is stale.
+pub fn workload() -> Result<PathBuf> {
+    build(
+        "leasehold-e2e",
+        "leasehold-workload",
+        &["e2e/src", "runtime-lib", "crds"],
+    )
 }
 
 /// Where the operator is or will be; see [`beside`].
@@ -67,10 +81,10 @@ pub fn beside(binary: &str) -> Result<PathBuf> {
 
 /// Has cargo build `binary`, unless it is newer than all it is made of: cargo
 /// would come to the same result, but only after whoever holds its lock.
-fn build(package: &str, binary: &str) -> Result<PathBuf> {
+fn build(package: &str, binary: &str, made_of: &[&str]) -> Result<PathBuf> {
     let path = beside(binary)?;
     let under_cargo = std::env::var_os("CARGO").is_some();
-    if path.exists() && (!under_cargo || is_fresh(&path)) {
+    if path.exists() && (!under_cargo || is_fresh(&path, made_of)) {
         return Ok(path);
     }
     // The one that the toolchain file chooses; `CARGO` may name another.
@@ -92,14 +106,15 @@ fn build(package: &str, binary: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether nothing of ours that the operator is made of changed after `program`.
-fn is_fresh(program: &Path) -> bool {
+/// Whether nothing in these folders changed after `program` was built.
+fn is_fresh(program: &Path, made_of: &[&str]) -> bool {
     let Ok(built) = program.metadata().and_then(|metadata| metadata.modified()) else {
         return false;
     };
-    let mut folders: Vec<PathBuf> = ["operator", "runtime-lib", "crds"]
-        .map(|crate_| workspace().join(crate_))
-        .to_vec();
+    let mut folders: Vec<PathBuf> = made_of
+        .iter()
+        .map(|folder| workspace().join(folder))
+        .collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else {
             return false;

@@ -40,6 +40,8 @@ impl Stage {
         folder: Option<PathBuf>,
         lifetime: Lifetime,
     ) -> Result<Self> {
+        programs::operator()?;
+        programs::workload()?;
         narrator.chapter("A Kubernetes control plane and a node that runs pods as local processes");
         let started = Instant::now();
         let plane = ControlPlane::start(Options { folder, lifetime }).await?;
