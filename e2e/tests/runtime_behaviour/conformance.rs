@@ -16,7 +16,7 @@ use crate::ground::{Ground, annotation, lease};
 /// One suite for every store; it panics with the name of the rule that was broken.
 pub(crate) async fn the_kubernetes_store_conforms(ground: &Ground) -> Result<()> {
     let config = kubeconfig::config(&ground.account.kubeconfig).await?;
-    let store = KubernetesStore::new(&config, ground.namespace.name(), Clock::real())?;
+    let store = KubernetesStore::new(config, ground.namespace.name(), Clock::real())?;
     let outsider = Admin {
         leases: ground.leases(),
     };
