@@ -79,11 +79,11 @@ async fn renewed(ground: &Ground, leader: &Workload, service: &str, since: u64) 
         line.remaining.filter(|_| is_held).map(Duration::from_nanos)
     };
     let before = leader.until("trust that wanes", service, since, PATIENCE, |line| {
-        left(line).is_some_and(|left| left < trusted - heartbeat / 2)
+        left(line).is_some_and(|left| left + heartbeat / 2 < trusted)
     });
     let before = before.await?;
     let after = leader.until("a renewal", service, before.t, PATIENCE, |line| {
-        left(line).is_some_and(|left| left > trusted - heartbeat / 4)
+        left(line).is_some_and(|left| left + heartbeat / 4 > trusted)
     });
     after.await.map(|_| ())
 }

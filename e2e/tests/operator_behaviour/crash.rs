@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use leasehold_crds::{ClusterService, keys};
 use leasehold_e2e::control_plane::ControlPlane;
 use leasehold_e2e::proxy::{Action, FaultProxy, Link, RuleHandle, When};
@@ -153,13 +153,13 @@ async fn tell(namespace: &TestNamespace<'_>) -> Result<Outcome> {
         .iter()
         .map(|it| it.reason.clone().unwrap_or_default());
 
-    services.delete("billing", &Default::default()).await?;
+    services.delete("billing", &DeleteParams::default()).await?;
     // The garbage collector takes the settings; the leader Lease belongs to the pods.
     wait::until_true("no settings Lease", MINUTE, || async {
         Ok(leases.get_opt("billing.settings").await?.is_none())
     })
     .await?;
-    let left = leases.list(&Default::default()).await?;
+    let left = leases.list(&ListParams::default()).await?;
     Ok(Outcome {
         settings: json!([text[keys::ANNOTATION_SETTINGS], settings.metadata.labels]),
         status: comparable(&json!(status)),

@@ -132,10 +132,10 @@ async fn a_recreated_lease_that_repeats_its_terms_is_announced_again() -> Result
 #[tokio::test]
 async fn a_leader_that_was_there_before_the_service_is_taken_over_silently() -> Result<()> {
     let namespace = namespace("events-silent").await?;
-    let _operator = Operator::leading(&namespace).await?;
+    let operator = Operator::leading(&namespace).await?;
     hold(&namespace, "billing", "billing-0", 9).await?;
     wait::until_true("a believed Lease", MINUTE, || async {
-        Ok(_operator
+        Ok(operator
             .page("/debug/cluster")
             .await?
             .contains("billing.leader"))

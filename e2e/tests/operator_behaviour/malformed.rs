@@ -58,22 +58,19 @@ async fn a_malformed_lease_becomes_a_condition_and_the_operator_goes_on() -> Res
         );
         link.cut(); // so that the watch is begun anew, under the rule
         hold(&namespace, "billing", "billing-0", 0).await?;
-        match reason(malformed) {
-            Some(reason) => {
-                let status = shown(&namespace, "billing", reason, |it| {
-                    condition(it, "LeaderElected").1 == reason
-                })
-                .await?;
-                assert_eq!(condition(&status, "Ready").0, "False", "{malformed}");
-            }
-            None => {
-                // Something must happen for the run to mean anything.
-                hold(&namespace, "billing", "billing-1", 1).await?;
-                shown(&namespace, "billing", "the next leader", |it| {
-                    is_led_by(it, "billing-1", 1)
-                })
-                .await?;
-            }
+        if let Some(reason) = reason(malformed) {
+            let status = shown(&namespace, "billing", reason, |it| {
+                condition(it, "LeaderElected").1 == reason
+            })
+            .await?;
+            assert_eq!(condition(&status, "Ready").0, "False", "{malformed}");
+        } else {
+            // Something must happen for the run to mean anything.
+            hold(&namespace, "billing", "billing-1", 1).await?;
+            shown(&namespace, "billing", "the next leader", |it| {
+                is_led_by(it, "billing-1", 1)
+            })
+            .await?;
         }
         assert!(
             rule.matched() > 0,

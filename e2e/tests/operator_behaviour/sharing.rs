@@ -1,7 +1,7 @@
 //! Two ClusterServices with one cluster id: one leader, shown and announced in both.
 
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use leasehold_crds::ClusterService;
 use leasehold_e2e::{Result, wait};
 use serde_json::json;
@@ -66,7 +66,9 @@ async fn one_leader_is_shown_in_both_and_a_conflict_stalls_the_younger() -> Resu
     assert_eq!(condition(&status, "Stalled").0, "False");
 
     // The older one goes: the younger takes its place.
-    services.delete("billing-v1", &Default::default()).await?;
+    services
+        .delete("billing-v1", &DeleteParams::default())
+        .await?;
     let status = shown(&namespace, "billing-v2", "room", |it| {
         condition(it, "Stalled").0 == "False"
     })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use leasehold_crds::settings::LeaseSettings;
 use leasehold_crds::{ClusterService, ClusterServiceStatus, Settings, keys};
 use leasehold_e2e::control_plane::{kubeconfig, ports};
@@ -18,7 +18,7 @@ use leasehold_e2e::{Cluster, Result, Step as _, TestNamespace, programs, wait};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 /// Where the manifest puts the operator's account.
 pub(crate) const SYSTEM: &str = "leasehold-system";
@@ -70,6 +70,7 @@ pub(crate) struct Operator {
 
 impl Operator {
     /// Starts one for `namespaces`; its own election is held in a namespace of its own choice.
+    #[allow(clippy::unused_async)] // started like everything else here
     pub(crate) async fn start(
         cluster: &Cluster,
         kubeconfig: &Path,
@@ -285,7 +286,7 @@ pub(crate) async fn events(namespace: &TestNamespace<'_>, service: &str) -> Resu
             })
         })
         .collect();
-    events.sort_by_key(|event| event.name_any());
+    events.sort_by_key(ResourceExt::name_any);
     Ok(events)
 }
 

@@ -1,7 +1,7 @@
 //! What the status shows.
 
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use leasehold_crds::{ClusterService, Settings, keys};
 use leasehold_e2e::{Result, wait};
 use serde_json::json;
@@ -81,7 +81,7 @@ async fn a_holder_that_does_not_renew_expires_by_the_operators_own_clock() -> Re
     assert_eq!(condition(&status, "LeaderElected").1, "Expired");
     // It comes back under the same term: no change of leadership.
     write_lease(&namespace, "billing", |lease| {
-        lease["spec"]["leaseDurationSeconds"] = json!(3600)
+        lease["spec"]["leaseDurationSeconds"] = json!(3600);
     })
     .await?;
     shown(&namespace, "billing", "the leader again", |it| {
@@ -162,7 +162,7 @@ async fn settings_reach_the_settings_lease_and_follow_every_change() -> Result<(
     );
     // Deleted by hand, it comes back.
     leases
-        .delete("billing.settings", &Default::default())
+        .delete("billing.settings", &DeleteParams::default())
         .await?;
     assert_eq!(
         settings(changed.metadata.generation.unwrap())
