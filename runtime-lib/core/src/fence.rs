@@ -64,6 +64,7 @@ mod tests {
         assert_eq!(fence.admit(token(0, 7)), Ok(()));
         assert_eq!(fence.admit(token(0, 7)), Ok(()));
         assert_eq!(fence.admit(token(0, 9)), Ok(()));
+        assert_eq!(fence.highest(), Some(token(0, 9)));
         let refused = fence.admit(token(0, 7)).unwrap_err();
         assert_eq!(
             refused.to_string(),

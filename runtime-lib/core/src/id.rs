@@ -310,7 +310,8 @@ mod tests {
     #[test]
     fn revisions_outside_a_signed_column_are_refused() {
         assert!(Revision::new(0).is_err());
-        assert!(Revision::new(i64::MAX as u64).is_ok());
+        let largest = Revision::new(i64::MAX as u64).unwrap();
+        assert_eq!(largest.number(), i64::MAX as u64);
         assert!(Revision::new(i64::MAX as u64 + 1).is_err());
     }
 
@@ -319,6 +320,10 @@ mod tests {
         let token = |text: &str| text.parse::<FencingToken>().unwrap();
         assert!(token("0.9") < token("0.10") && token("0.10") < token("1.1"));
         assert_eq!(token("3.77").to_string(), "3.77");
+        assert_eq!(
+            (token("3.77").era(), token("3.77").revision().number()),
+            (3, 77)
+        );
         for bad in ["", "1", "1.", ".1", "1.0", "-1.2", "1.9223372036854775808"] {
             assert!(bad.parse::<FencingToken>().is_err(), "{bad}");
         }

@@ -70,3 +70,25 @@ impl Rules {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_in_force() {
+        assert!(Rules::ALL.has(Rule::E2TrustFromSend) && Rules::ALL.has(Rule::ReleaseAfterDrain));
+    }
+
+    #[cfg(feature = "controls")]
+    #[test]
+    fn only_the_named_rules_are_off() {
+        let first = Rules::ALL.without(Rule::E2TrustFromSend);
+        assert!(!first.has(Rule::E2TrustFromSend) && first.has(Rule::E2UnknownIsNoTrust));
+        let both = first
+            .without(Rule::ReleaseAfterDrain)
+            .without(Rule::E2TrustFromSend);
+        assert!(!both.has(Rule::E2TrustFromSend) && !both.has(Rule::ReleaseAfterDrain));
+        assert!(both.has(Rule::E10RenewWhileDraining));
+    }
+}

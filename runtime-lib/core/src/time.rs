@@ -58,6 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_instant_reads_back_its_nanoseconds() {
+        assert_eq!(Instant::from_nanos(7).as_nanos(), 7);
+    }
+
+    #[test]
     fn arithmetic_saturates_at_both_ends() {
         assert_eq!(Instant::MAX.after(Duration::from_secs(1)), Instant::MAX);
         assert_eq!(Instant::ZERO.after(Duration::MAX), Instant::MAX);

@@ -143,3 +143,77 @@ fn a_run_without_a_leadership_change_fails() {
         ["only 0 leadership changes, at least 1 are needed to say anything"]
     );
 }
+
+fn span(from: u64, until: u64) -> Span {
+    Span {
+        from: at(from),
+        until: at(until),
+    }
+}
+
+#[test]
+fn an_overlap_that_an_edit_does_not_cover_is_found() {
+    let mut edited = history(&[tenure("a", 1, 0, 30), tenure("b", 5, 22, 40)]);
+    for (from, until) in [(21, 25), (23, 40), (40, 50)] {
+        edited.edited = vec![span(from, until)];
+        assert_eq!(
+            violations(&edited).len(),
+            1,
+            "edited from {from} to {until}"
+        );
+    }
+    edited.edited = vec![span(22, 30)];
+    assert_eq!(violations(&edited), [""; 0]);
+}
+
+#[test]
+fn excuses_divide_a_vacancy_and_its_longest_part_counts() {
+    let mut slow = history(&[tenure("a", 1, 0, 10), tenure("b", 5, 60, 70)]);
+    slow.run = Some(span(0, 70));
+    slow.excused = vec![
+        span(40, 45),
+        span(1, 5),
+        span(15, 25),
+        span(20, 22),
+        span(90, 95),
+    ];
+    let report = slow.check(BOUNDS);
+    assert_eq!(report.violations, []);
+    assert_eq!(report.vacancies, [Duration::from_secs(50)]);
+    slow.excused = vec![span(44, 45), span(15, 25)];
+    assert_eq!(
+        violations(&slow),
+        ["no leader for 19s from 10.000s, allowed are 17s"]
+    );
+}
+
+#[test]
+fn nobody_leading_since_the_start_of_the_run_is_found_and_reported() {
+    let mut late = history(&[tenure("a", 1, 20, 30), tenure("b", 2, 30, 60)]);
+    late.run = Some(span(0, 60));
+    let report = late.check(BOUNDS);
+    assert_eq!((report.changes, report.vacancies.len()), (1, 1));
+    assert!(matches!(
+        report.violations[..],
+        [Violation::NoLeader { .. }]
+    ));
+}
+
+#[test]
+fn a_vacancy_as_long_as_the_bound_is_allowed() {
+    let edge = history(&[tenure("a", 1, 0, 10), tenure("b", 2, 27, 30)]);
+    assert_eq!(violations(&edge), [""; 0]);
+    assert_eq!(edge.check(BOUNDS).vacancies, [Duration::from_secs(17)]);
+}
+
+#[test]
+fn a_token_lower_than_the_highest_before_it_is_found_later_too() {
+    let bad = history(&[
+        tenure("a", 5, 0, 10),
+        tenure("b", 4, 10, 20),
+        tenure("c", 5, 20, 30),
+    ]);
+    let found = violations(&bad);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("given twice: to a and to c"));
+}

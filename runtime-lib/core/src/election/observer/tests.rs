@@ -124,3 +124,66 @@ fn a_resumed_onlooker_announces_only_what_is_newer() {
     assert_eq!(seen.note(Some(&state("u", 7, 3, Some("a")))), []);
     assert_eq!(gained(&seen.note(Some(&state("u", 8, 4, Some("b"))))).0, 4);
 }
+
+#[test]
+fn a_term_that_came_and_went_unseen_is_told_as_a_takeover() {
+    let mut seen = Observer::new();
+    seen.note(Some(&state("u", 1, 5, Some("a"))));
+    let left = seen.note(Some(&released(state("u", 4, 6, None))));
+    assert_eq!(
+        left,
+        [Change::Vacated {
+            term: Term::new(5),
+            holder: "a".into(),
+            ended: Ended::TakenOver
+        }]
+    );
+    let came = seen.note(Some(&state("u", 5, 7, Some("b"))));
+    let missed = Missed {
+        from: Term::new(6),
+        to: Term::new(6),
+    };
+    assert_eq!(
+        gained(&came),
+        (7, Some("a"), Ended::TakenOver, Some(missed))
+    );
+}
+
+#[test]
+fn a_deletion_is_told_once() {
+    let mut seen = Observer::new();
+    assert_eq!(seen.note(None), []);
+    seen.note(Some(&state("u", 1, 5, Some("a"))));
+    assert!(matches!(
+        seen.note(None)[..],
+        [Change::Vacated {
+            ended: Ended::Deleted,
+            ..
+        }]
+    ));
+    assert_eq!(seen.note(None), []);
+    assert_eq!(
+        gained(&seen.note(Some(&state("v", 3, 1, Some("b"))))),
+        (1, Some("a"), Ended::Deleted, None)
+    );
+}
+
+#[test]
+fn an_empty_lease_without_a_past_says_nothing() {
+    let mut seen = Observer::new();
+    assert_eq!(seen.note(Some(&state("u", 1, 5, None))), []);
+    assert_eq!(
+        gained(&seen.note(Some(&state("u", 2, 6, Some("b"))))),
+        (6, None, Ended::NotSeen, None)
+    );
+}
+
+#[test]
+fn another_holder_within_one_term_took_over() {
+    let mut seen = Observer::new();
+    seen.note(Some(&state("u", 1, 5, Some("p_uid_00000001"))));
+    assert_eq!(
+        gained(&seen.note(Some(&state("u", 2, 5, Some("q_uid2_00000001"))))),
+        (5, Some("p_uid_00000001"), Ended::TakenOver, None)
+    );
+}
