@@ -46,11 +46,7 @@ pub fn operator() -> Result<PathBuf> {
     }
     let path = match std::env::var_os(OPERATOR_ENV) {
         Some(path) => PathBuf::from(path),
-        None => build(
-            "leasehold-operator",
-            "leasehold-operator",
-            &["operator", "runtime-lib", "crds"],
-        )?,
+        None => build("leasehold-operator", &["operator", "runtime-lib", "crds"])?,
     };
     Ok(BUILT.get_or_init(|| path).clone())
 }
@@ -58,11 +54,7 @@ pub fn operator() -> Result<PathBuf> {
 /// The example service, built first if it is missing, or if the caller runs
 /// under cargo and it is stale.
 pub fn workload() -> Result<PathBuf> {
-    build(
-        "leasehold-e2e",
-        "leasehold-workload",
-        &["e2e/src", "runtime-lib", "crds"],
-    )
+    build("leasehold-workload", &["e2e/src", "runtime-lib", "crds"])
 }
 
 /// Where the operator is or will be; see [`beside`].
@@ -81,7 +73,7 @@ pub fn beside(binary: &str) -> Result<PathBuf> {
 
 /// Has cargo build `binary`, unless it is newer than all it is made of: cargo
 /// would come to the same result, but only after whoever holds its lock.
-fn build(package: &str, binary: &str, made_of: &[&str]) -> Result<PathBuf> {
+fn build(binary: &str, made_of: &[&str]) -> Result<PathBuf> {
     let path = beside(binary)?;
     let under_cargo = std::env::var_os("CARGO").is_some();
     if path.exists() && (!under_cargo || is_fresh(&path, made_of)) {
@@ -91,9 +83,18 @@ fn build(package: &str, binary: &str, made_of: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     cargo
         .current_dir(workspace())
-        .args(["build", "--quiet", "-p", package, "--bin", binary]);
+        .args(["build", "--quiet", "--bin", binary]);
+    // With the features of the script that built the rest, so that no dependency is compiled again.
     if profile_folder()?.ends_with("release") {
-        cargo.arg("--release");
+        cargo.args([
+            "--release",
+            "-p",
+            "leasehold-e2e",
+            "-p",
+            "leasehold-operator",
+        ]);
+    } else {
+        cargo.args(["--workspace", "--all-features", "--example", "leader"]);
     }
     let status = cargo
         .status()
