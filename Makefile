@@ -11,7 +11,7 @@ help: ## List the targets
 
 ## See it
 
-demo: tools ## A control plane, the operator, three pods, three failovers, narrated (about 90 s warm)
+demo: tools ## A control plane, the operator, three pods, three failovers, narrated (about half a minute, warm)
 	@scripts/demo.sh
 
 up: tools ## The same left running; prints the KUBECONFIG line
