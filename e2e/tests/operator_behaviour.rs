@@ -24,3 +24,5 @@ mod stage;
 mod start;
 #[path = "operator_behaviour/status.rs"]
 mod status;
+#[path = "operator_behaviour/thousand.rs"]
+mod thousand;
