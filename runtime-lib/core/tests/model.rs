@@ -5,6 +5,8 @@
 //! `MODEL_DEPTH=2 cargo test -p leasehold-core --test model -- --nocapture` adds a tick and a loss
 //! to each world (ten million states).
 
+#[path = "model/candidate.rs"]
+mod candidate;
 #[path = "model/network.rs"]
 mod network;
 #[path = "model/world.rs"]

@@ -1,13 +1,12 @@
 //! A small world: candidates, one store, coarse time, and what may go wrong.
 
-use std::collections::VecDeque;
-
-use leasehold_core::election::{Config, Effect, Election, Input, Purpose};
-use leasehold_core::id::{FencingToken, Identity};
-use leasehold_core::lease::{LeaseTiming, Versioned};
+use leasehold_core::election::{Effect, Input, Purpose};
+use leasehold_core::id::FencingToken;
+use leasehold_core::lease::Versioned;
 use leasehold_core::rules::Rules;
 use leasehold_core::time::{Duration, Instant};
 
+use crate::candidate::{Candidate, Guard, Work};
 use crate::network::{Answer, Hashed, News, Sending, Store, Wire, announce, unknown};
 
 /// With a lease of 3 s, 2.8 s of which are trusted, trust ends within the fifth tick and a claim
@@ -45,39 +44,6 @@ pub(crate) struct World {
     highest: Option<FencingToken>,
     last: Option<usize>,
     candidates: Vec<Candidate>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Candidate {
-    machine: Election,
-    wire: Wire,
-    /// A write that its sender has given up and that may still be stored.
-    late: Option<Sending>,
-    news: VecDeque<News>,
-    guard: Option<Guard>,
-    work: Work,
-    paused: bool,
-    /// The newest revision with another holder that it was shown.
-    held_seen: u64,
-    /// The same when it claimed.
-    held_at_claim: u64,
-    incarnation: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Guard {
-    token: FencingToken,
-    until: Instant,
-    /// The newest revision with another holder that its claimer had been shown.
-    held_seen: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Work {
-    None,
-    Runs,
-    /// Asked to end, or cut off.
-    Ends,
 }
 
 /// What may happen next. The number is the candidate.
@@ -405,55 +371,5 @@ impl World {
         {
             self.broken = Some("two guards are valid at once");
         }
-    }
-}
-
-impl Candidate {
-    fn new(index: usize, incarnation: u8, rules: Rules) -> Self {
-        let name = format!(
-            "{}{incarnation}",
-            char::from(b'a' + u8::try_from(index).unwrap_or(0))
-        );
-        let millis = Duration::from_millis;
-        let timing = LeaseTiming::new(millis(3000), millis(1000), millis(700), millis(100));
-        let config = Config {
-            identity: Identity::new(name).unwrap_or_else(|error| unreachable!("{error}")),
-            token_era: 0,
-            timing: timing.unwrap_or_else(|error| unreachable!("{error}")),
-            may_reclaim: false,
-            first_attempt: 1,
-            rules,
-        };
-        Self {
-            machine: Election::new(config),
-            wire: Wire::Idle,
-            late: None,
-            news: VecDeque::new(),
-            guard: None,
-            work: Work::None,
-            paused: false,
-            held_seen: 0,
-            held_at_claim: 0,
-            incarnation,
-        }
-    }
-
-    /// Time passes only at a price while something is under way to it or from it.
-    fn waits_for_a_message(&self) -> bool {
-        let to_the_store = matches!(self.wire, Wire::Reading | Wire::Writing(_));
-        let from_the_store = !self.news.is_empty() || matches!(self.wire, Wire::Answered(_));
-        to_the_store || (!self.paused && (from_the_store || self.work == Work::Ends))
-    }
-
-    fn hear(&mut self, input: &Input) {
-        let state = match input {
-            Input::Watched(state) => Some(state),
-            Input::Listed { state, .. } | Input::Read(state) => state.as_ref(),
-            _ => None,
-        };
-        let held = state.filter(|state| state.record.holder.is_some());
-        self.held_seen = held.map_or(self.held_seen, |state| {
-            self.held_seen.max(state.revision.number())
-        });
     }
 }
