@@ -7,6 +7,7 @@
 
 pub mod lease;
 pub mod record;
+mod view;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +23,7 @@ use tokio::{sync::broadcast, time::Instant};
 
 pub use lease::{Ending, Heard, LeaseBelief, LeaseState, Sighting};
 pub use record::LeaseReading;
+pub use view::BeliefsView;
 
 /// A ClusterService as the watch delivers it: one that cannot be read is a value, not a broken watch.
 pub type Guarded = DeserializeGuard<ClusterService>;
@@ -325,37 +327,6 @@ impl Beliefs {
         self.inner().watches.clone()
     }
 
-    /// The beliefs for the debug view.
-    pub fn view(&self, now: Instant) -> BeliefsView {
-        let inner = self.inner();
-        let leases = inner
-            .leases
-            .iter()
-            .filter_map(|((namespace, name), belief)| {
-                let reading = belief.reading()?;
-                Some(LeaseView {
-                    lease: format!("{namespace}/{name}"),
-                    holder: reading.holder().map(record::shortened),
-                    term: reading.term(),
-                    revision: reading.revision.clone(),
-                    state: format!("{:?}", belief.state()),
-                    unchanged_for_ms: belief.unchanged_for(now).as_millis(),
-                    terms_seen: belief.log().len(),
-                })
-            })
-            .collect();
-        let clusters = inner
-            .clusters
-            .iter()
-            .map(|((namespace, id), names)| (format!("{namespace}/{id}"), names.clone()))
-            .collect();
-        BeliefsView {
-            watches: inner.watches.clone(),
-            clusters,
-            leases,
-        }
-    }
-
     /// How many ClusterServices and Leases are known.
     pub fn counts(&self) -> (usize, usize) {
         let inner = self.inner();
@@ -391,27 +362,6 @@ impl Inner {
 /// (namespace, name) of an object.
 pub fn key(object: &impl ResourceExt) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
-}
-
-/// The beliefs as `/debug/cluster` shows them.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BeliefsView {
-    watches: BTreeMap<String, WatchState>,
-    clusters: BTreeMap<String, BTreeSet<String>>,
-    leases: Vec<LeaseView>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LeaseView {
-    lease: String,
-    holder: Option<String>,
-    term: i64,
-    revision: String,
-    state: String,
-    unchanged_for_ms: u128,
-    terms_seen: usize,
 }
 
 #[cfg(test)]
