@@ -65,6 +65,10 @@ async fn a_holder_that_does_not_renew_expires_by_the_operators_own_clock() -> Re
     let namespace = namespace("status-expires").await?;
     let _operator = Operator::leading(&namespace).await?;
     declare(&namespace, "billing", elected("billing")).await?;
+    shown(&namespace, "billing", "a first status", |it| {
+        it.history.is_some()
+    })
+    .await?;
     write_lease(&namespace, "billing", |lease| {
         lease["spec"] = json!({
             "holderIdentity": identity("billing-0"), "leaseTransitions": 0, "leaseDurationSeconds": 3,
