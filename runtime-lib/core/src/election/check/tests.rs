@@ -217,3 +217,28 @@ fn a_token_lower_than_the_highest_before_it_is_found_later_too() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[1].contains("given twice: to a and to c"));
 }
+
+#[test]
+fn an_overlap_with_a_tenure_that_outlasted_the_first_one_is_found() {
+    let bad = history(&[
+        tenure("a", 1, 0, 10),
+        tenure("b", 5, 10, 40),
+        tenure("c", 9, 30, 50),
+    ]);
+    let found = violations(&bad);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("two guards valid at once for 10s from 30.000s: b under 0.5"));
+}
+
+#[test]
+fn accepted_writes_under_the_same_and_growing_tokens_are_fine() {
+    let mut good = history(&[tenure("a", 1, 0, 10), tenure("b", 5, 10, 20)]);
+    good.writes = [(1, 1), (2, 1), (11, 5), (12, 5)]
+        .map(|(seconds, revision)| GuardedWrite {
+            at: at(seconds),
+            token: token(revision),
+            accepted: true,
+        })
+        .to_vec();
+    assert_eq!(violations(&good), [""; 0]);
+}

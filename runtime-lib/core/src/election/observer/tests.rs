@@ -187,3 +187,13 @@ fn another_holder_within_one_term_took_over() {
         (5, Some("p_uid_00000001"), Ended::TakenOver, None)
     );
 }
+
+#[test]
+fn the_same_holder_in_a_new_term_lost_and_regained_it() {
+    let mut seen = Observer::new();
+    seen.note(Some(&state("u", 1, 5, Some("a"))));
+    let came = seen.note(Some(&state("u", 4, 7, Some("a"))));
+    let (term, previous, ended, missed) = gained(&came);
+    assert_eq!((term, previous, ended), (7, Some("a"), Ended::Restarted));
+    assert_eq!(missed.map(Missed::count), Some(1));
+}
