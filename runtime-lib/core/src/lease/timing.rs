@@ -249,6 +249,11 @@ mod tests {
              budget or raise the duration"
         );
         assert_eq!(
+            text(timing(1_000, 100, 100, 950)),
+            "lease.stopBudgetSeconds: 0.95 s leave no trusted time in a lease of 1 s; lower the \
+             stop budget or raise the duration"
+        );
+        assert_eq!(
             text(timing(1_500, 500, 200, 100)),
             "lease.durationSeconds: found 1.5 s, allowed are whole seconds from 1 to 3600"
         );
