@@ -76,19 +76,7 @@ impl Report {
         peer: &Samples,
         goal: Option<f64>,
     ) -> Result<()> {
-        let (value, min, max) = spread(metric, ours)?;
-        let peer = peer.spread().map(|(median, _, _)| median);
-        self.add(Figure {
-            metric: metric.to_owned(),
-            value,
-            unit,
-            min,
-            max,
-            peer,
-            goal,
-            samples: ours.count(),
-        });
-        Ok(())
+        self.add(metric, unit, (ours, peer), goal, |(median, _, _)| median)
     }
 
     /// Adds the largest of ours beside the largest of the peer's.
@@ -100,24 +88,33 @@ impl Report {
         peer: &Samples,
         goal: Option<f64>,
     ) -> Result<()> {
-        let (_, min, max) = spread(metric, ours)?;
-        let peer = peer.spread().map(|(_, _, largest)| largest);
-        self.add(Figure {
-            metric: metric.to_owned(),
-            value: max,
-            unit,
-            min,
-            max,
-            peer,
-            goal,
-            samples: ours.count(),
-        });
-        Ok(())
+        self.add(metric, unit, (ours, peer), goal, |(_, _, largest)| largest)
     }
 
-    fn add(&mut self, figure: Figure) {
+    fn add(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        (ours, peer): (&Samples, &Samples),
+        goal: Option<f64>,
+        pick: impl Fn((f64, f64, f64)) -> f64,
+    ) -> Result<()> {
+        let spread = ours
+            .spread()
+            .ok_or_else(|| Error::new(format!("{metric}: nothing was measured")))?;
+        let figure = Figure {
+            metric: metric.to_owned(),
+            value: pick(spread),
+            unit,
+            min: spread.1,
+            max: spread.2,
+            peer: peer.spread().map(pick),
+            goal,
+            samples: ours.count(),
+        };
         println!("{}", Row(&figure));
         self.figures.push(figure);
+        Ok(())
     }
 
     /// The figures that miss their goal.
@@ -136,12 +133,6 @@ impl Report {
         let text = serde_json::to_string_pretty(&self.figures).step(writing)?;
         std::fs::write(path, text + "\n").step(writing)
     }
-}
-
-fn spread(metric: &str, samples: &Samples) -> Result<(f64, f64, f64)> {
-    samples
-        .spread()
-        .ok_or_else(|| Error::new(format!("{metric}: nothing was measured")))
 }
 
 struct Row<'a>(&'a Figure);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::candidate::{Candidate, Ground, Kind, first_to_lead};
 use super::figure::{Report, Samples};
 use crate::TestNamespace;
-use crate::audit::{Filter, Mark};
+use crate::audit::{AuditLog, Filter, Mark};
 use crate::error::{Error, Result};
 
 /// 300 client-go electors need a while until each lease has its leader.
@@ -91,10 +91,9 @@ pub(super) async fn measure(
     let mark = log.mark()?;
     let from = Timestamp::now();
     tokio::time::sleep(length).await;
-    let to = Timestamp::now();
 
     for (setting, ours, peer) in &all {
-        let rate = |running: &Running| per_second(&log, mark, running, from, to, length);
+        let rate = |running: &Running| per_second(&log, mark, running, from, length);
         let metric = format!("steady_requests_per_s_{}", setting.name);
         report.median(
             &metric,
@@ -116,21 +115,33 @@ pub(super) async fn measure(
     report.largest("candidate_rss_mib", "MiB", &ours, &peer, Some(15.0))
 }
 
-/// Requests of one setting; the spread comes from ten parts of the span.
+/// Parts of the counted span: their rates are the spread. Each holds whole heartbeats of ours.
+const PARTS: u32 = 6;
+
+/// Requests per second of one setting, one sample for each part of the span.
 fn per_second(
-    log: &crate::audit::AuditLog,
+    log: &AuditLog,
     mark: Mark,
     running: &Running,
     from: Timestamp,
-    to: Timestamp,
     length: Duration,
 ) -> Result<Samples> {
     let filter = Filter::default()
         .account(running.ground.namespace(), running.ground.account())
-        .from(from)
-        .to(to);
-    let count = log.since(mark, &filter)?.len();
+        .from(from);
+    let part = length / PARTS;
+    let mut counts = vec![0_u32; usize::try_from(PARTS)?];
+    for request in log.since(mark, &filter)? {
+        let at = request.received.duration_since(from).unsigned_abs();
+        let index = usize::try_from(at.as_millis() / part.as_millis().max(1))?;
+        // What came after the span is not counted.
+        if let Some(count) = counts.get_mut(index) {
+            *count += 1;
+        }
+    }
     let mut samples = Samples::default();
-    samples.push(count as f64 / length.as_secs_f64());
+    for count in counts {
+        samples.push(f64::from(count) / part.as_secs_f64());
+    }
     Ok(samples)
 }
