@@ -10,5 +10,5 @@ pub mod record;
 pub mod timing;
 
 pub use observation::{Observation, Vacancy, Vacant};
-pub use record::{AttemptStamp, LeaseRecord, ReleaseStamp, Versioned};
+pub use record::{AttemptStamp, Contents, LeaseRecord, ReleaseStamp, Versioned};
 pub use timing::{InvalidTiming, LeaseTiming};

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`election`] | who leads, from when, until when |
 //! | [`lease`] | what a Lease record means, and how long anyone may trust it |
+//! | [`partition`] | which member owns which partition, and when it may start |
 //! | [`fence`] | which guarded writes a store refuses |
 //! | [`id`], [`time`], [`backoff`], [`rules`] | the values the machines speak in |
 
@@ -17,5 +18,6 @@ pub mod election;
 pub mod fence;
 pub mod id;
 pub mod lease;
+pub mod partition;
 pub mod rules;
 pub mod time;

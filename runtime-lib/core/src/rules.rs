@@ -32,6 +32,22 @@ pub enum Rule {
     E10RenewWhileDraining,
     /// `release-after-drain`: no release before the work ended.
     ReleaseAfterDrain,
+    /// H1: a member is a pod and an incarnation.
+    H1Incarnation,
+    /// H2: an epoch is the revision on which the publish was based.
+    H2EpochIsRevision,
+    /// H3: a release is an acknowledged epoch and a clear bit.
+    H3Acknowledged,
+    /// H4: predecessors that are not seen released stay predecessors.
+    H4PrevCarries,
+    /// H5: a silent member is fenced before its partitions are given away.
+    H5FenceFirst,
+    /// H6: a missing member Lease shows nothing.
+    H6MissingIsNoRelease,
+    /// H7: after a lost table every living member acknowledges the new one.
+    H7PrevAll,
+    /// H8: a partition of a new layout waits for all overlapping parents.
+    H8ParentsReleased,
 }
 
 /// The rules in force.

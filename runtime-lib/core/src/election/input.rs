@@ -1,6 +1,7 @@
 //! Everything that can happen to a candidate.
 
-use crate::lease::{LeaseTiming, Versioned};
+use crate::id::Term;
+use crate::lease::{Contents, LeaseTiming, Versioned};
 use crate::time::{Duration, Instant};
 
 /// Something that happened. Shells feed every input with the boot-time clock's `now`.
@@ -50,6 +51,15 @@ pub enum Input {
     },
     /// New timing from the settings; a leader publishes it at once.
     Retime(LeaseTiming),
+    /// What every record of ours carries from now on.
+    Contents {
+        /// That.
+        contents: Contents,
+        /// Publish it at once; else the next renewal carries it.
+        at_once: bool,
+    },
+    /// The next term is later than this one, whatever the record says (H1).
+    TermFloor(Term),
 }
 
 /// How a write ended. Three outcomes are kept apart: done, definitely not done, unknown.

@@ -6,7 +6,7 @@ mod requests;
 mod view;
 
 use crate::id::{FencingToken, Identity, LeaseUid, Revision, Term};
-use crate::lease::{LeaseTiming, Observation, Versioned};
+use crate::lease::{Contents, LeaseTiming, Observation, Versioned};
 use crate::rules::Rules;
 use crate::time::{Duration, Instant};
 
@@ -61,6 +61,9 @@ pub struct Election {
     verified: bool,
     healthy: bool,
     stopping: bool,
+    contents: Contents,
+    /// Counts the contents that must be published at once.
+    edition: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +143,8 @@ impl Election {
             verified: false,
             healthy: true,
             stopping: false,
+            contents: Contents::Nothing,
+            edition: 0,
             config: Config {
                 first_attempt,
                 ..config
@@ -176,6 +181,8 @@ impl Election {
                 self.drain(now.after(drain), false, out);
             }
             Input::Retime(timing) => self.retime(timing, now),
+            Input::Contents { contents, at_once } => self.carry(contents, at_once, now),
+            Input::TermFloor(term) => self.seen.raise_term(term),
         }
     }
 
@@ -244,6 +251,17 @@ impl Election {
         self.config.timing = timing;
         if let Role::Leader(leading) = &mut self.role {
             // Publish at once: candidates honour what the record says (E3).
+            leading.renew_at = now;
+        }
+    }
+
+    fn carry(&mut self, contents: Contents, at_once: bool, now: Instant) {
+        self.contents = contents;
+        if !at_once {
+            return;
+        }
+        self.edition += 1;
+        if let Role::Leader(leading) = &mut self.role {
             leading.renew_at = now;
         }
     }

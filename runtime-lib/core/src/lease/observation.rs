@@ -154,6 +154,11 @@ impl Observation {
         }
     }
 
+    /// Nobody may take a term up to this one again (H1).
+    pub fn raise_term(&mut self, term: Term) {
+        self.term_max = self.term_max.max(term);
+    }
+
     /// The highest term seen, also across a deletion (E7).
     pub fn term_max(&self) -> Term {
         self.term_max

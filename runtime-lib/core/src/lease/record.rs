@@ -2,8 +2,10 @@
 //! a Lease, and no edit may make us panic.
 
 use core::fmt;
+use std::sync::Arc;
 
 use crate::id::{Identity, LeaseUid, Revision, Term};
+use crate::partition::{MemberRecord, Table};
 use crate::time::Duration;
 
 /// One record, as read from or written to a store.
@@ -24,6 +26,22 @@ pub struct LeaseRecord {
     pub released: Option<ReleaseStamp>,
     /// Who should lead instead, by a wish from outside.
     pub preferred_holder: Option<String>,
+    /// What the Leases of members and of the assignment carry beside it.
+    pub contents: Contents,
+}
+
+/// What a record carries for the partitions of its cluster id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Contents {
+    /// Nothing: the record of a leader.
+    #[default]
+    Nothing,
+    /// What a member says of itself.
+    Member(Arc<MemberRecord>),
+    /// The assignment.
+    Table(Arc<Table>),
+    /// Something that this version cannot read, and why.
+    Unreadable(Arc<str>),
 }
 
 /// A record with the store's names for it.

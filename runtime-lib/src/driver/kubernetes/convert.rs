@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use leasehold_core::election::{Purpose, Target, Write};
 use leasehold_core::id::{LeaseUid, Revision, Term};
-use leasehold_core::lease::{AttemptStamp, LeaseRecord, ReleaseStamp, Versioned};
+use leasehold_core::lease::{AttemptStamp, Contents, LeaseRecord, ReleaseStamp, Versioned};
 use leasehold_core::time::Duration;
 use leasehold_crds::keys;
 use serde_json::{Map, Value, json};
@@ -42,6 +42,7 @@ pub fn read_lease(lease: &Lease) -> Result<Versioned, Malformed> {
         attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec.and_then(|spec| non_empty(spec.preferred_holder.as_deref()?)),
+        contents: Contents::Nothing,
     };
     let metadata = &lease.metadata;
     versioned(
@@ -63,6 +64,7 @@ pub(super) fn read_object(object: &Value) -> Result<Versioned, Malformed> {
         attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec["preferredHolder"].as_str().and_then(non_empty),
+        contents: Contents::Nothing,
     };
     versioned(
         metadata["uid"].as_str(),

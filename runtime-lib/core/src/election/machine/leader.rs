@@ -97,9 +97,10 @@ impl Election {
         if from_send { sent.at } else { now }.after(self.trusted(&sent.timing))
     }
 
-    /// I after that send; at once if it published another timing than the present one (E3).
+    /// I after that send; at once if it published another timing than the present one (E3), or other
+    /// contents than those that must be known by now (H3).
     fn renew_after(&self, sent: &Sent, now: Instant) -> Instant {
-        if sent.timing == self.config.timing {
+        if sent.timing == self.config.timing && sent.edition == self.edition {
             sent.at.after(self.heartbeat())
         } else {
             now

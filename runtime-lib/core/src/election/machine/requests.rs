@@ -27,6 +27,8 @@ pub(super) struct Sent {
     pub(super) at: Instant,
     /// The timing that it publishes.
     pub(super) timing: LeaseTiming,
+    /// Which contents it published.
+    pub(super) edition: u64,
 }
 
 impl Election {
@@ -111,6 +113,7 @@ impl Election {
             }),
             released: None,
             preferred_holder: None, // a claim has honoured the wish
+            contents: self.contents.clone(),
         }
     }
 
@@ -128,6 +131,7 @@ impl Election {
             attempt,
             at: now,
             timing: self.config.timing,
+            edition: self.edition,
         };
         self.request = Some(Request::Write { sent, purpose });
         out.push(Effect::Write(Write {
