@@ -18,10 +18,12 @@
 
 pub mod handoff;
 pub mod layout;
+pub mod listing;
 pub mod member;
 pub mod table;
 
 pub use handoff::{Handoff, Slot};
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
+pub use listing::Listing;
 pub use member::{Bitmap, Member, MemberRecord, MemberState};
 pub use table::{Part, Rebalance, Table};

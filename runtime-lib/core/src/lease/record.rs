@@ -40,8 +40,13 @@ pub enum Contents {
     Member(Arc<MemberRecord>),
     /// The assignment.
     Table(Arc<Table>),
-    /// Something that this version cannot read, and why.
-    Unreadable(Arc<str>),
+    /// Something that this build cannot read.
+    Unreadable {
+        /// A later version wrote it: it means something, and is not to be replaced.
+        newer: bool,
+        /// The field, what was found and what is allowed.
+        reason: Arc<str>,
+    },
 }
 
 /// A record with the store's names for it.
