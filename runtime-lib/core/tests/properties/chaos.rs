@@ -228,6 +228,7 @@ pub(crate) fn state() -> BoxedStrategy<Versioned> {
                     attempt,
                     released,
                     preferred_holder,
+                    ..LeaseRecord::default()
                 },
             }
         })
