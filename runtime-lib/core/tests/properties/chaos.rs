@@ -1,8 +1,12 @@
 //! Moves that no honest world would make.
 
+use std::sync::Arc;
+
 use leasehold_core::election::{Config, Input, WriteOutcome};
 use leasehold_core::id::{Identity, LeaseUid, Revision, Term};
-use leasehold_core::lease::{AttemptStamp, LeaseRecord, LeaseTiming, ReleaseStamp, Versioned};
+use leasehold_core::lease::{
+    AttemptStamp, Contents, LeaseRecord, LeaseTiming, ReleaseStamp, Versioned,
+};
 use leasehold_core::rules::Rules;
 use leasehold_core::time::{Duration, Instant};
 use proptest::collection::vec;
@@ -172,6 +176,11 @@ fn input() -> BoxedStrategy<Input> {
         1 => prop_oneof![Just(true), Just(true), Just(false)].prop_map(Input::Health),
         3 => Just(Input::WorkEnded),
         3 => timing.prop_map(Input::Retime),
+        3 => proptest::bool::ANY.prop_map(|at_once| Input::Contents {
+            contents: Contents::Member(Arc::default()),
+            at_once,
+        }),
+        1 => term().prop_map(Input::TermFloor),
         2 => duration().prop_map(|drain| Input::StepDown { drain }),
         1 => prop_oneof![9 => Just(Input::Timer), 1 => duration().prop_map(|drain| Input::Shutdown { drain })],
     ].boxed()

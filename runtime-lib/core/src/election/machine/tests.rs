@@ -146,3 +146,70 @@ fn a_stranger_in_the_same_pod_is_not_reclaimed() {
     let led = held("u", 7, stranger.as_str(), 4, 9);
     assert!(!claims(&listed(&mut election, Some(led), at(0))), "E8");
 }
+
+fn leader() -> Election {
+    let mut election = candidate(false);
+    listed(&mut election, None, at(0));
+    assert!(claims(&election.step(Input::Timer, at(1))));
+    done(&mut election, held("u", 8, ME, 1, 1), at(1));
+    election
+}
+
+fn done(election: &mut Election, state: Versioned, now: Instant) -> Vec<Effect> {
+    let attempt = state.record.attempt.as_ref().unwrap().number;
+    let outcome = WriteOutcome::Done(state);
+    election.step(Input::WriteDone { attempt, outcome }, now)
+}
+
+fn carried(at_once: bool) -> Input {
+    Input::Contents {
+        contents: Contents::Member(std::sync::Arc::default()),
+        at_once,
+    }
+}
+
+fn renews_with(effects: &[Effect], contents: &Contents) -> bool {
+    has(effects, |effect| {
+        matches!(effect, Effect::Write(write)
+            if write.purpose == Purpose::Renew && write.record.contents == *contents)
+    })
+}
+
+#[test]
+fn contents_that_others_wait_for_are_published_out_of_turn_and_others_with_the_next_renewal() {
+    let contents = Contents::Member(std::sync::Arc::default());
+    let mut election = leader();
+    assert!(!renews_with(
+        &election.step(carried(false), at(2)),
+        &contents
+    ));
+    assert!(renews_with(&election.step(Input::Timer, at(6)), &contents));
+    let mut election = leader();
+    assert!(renews_with(&election.step(carried(true), at(2)), &contents));
+}
+
+#[test]
+fn contents_that_changed_while_a_renewal_was_under_way_follow_it_at_once() {
+    let contents = Contents::Member(std::sync::Arc::default());
+    let mut election = leader();
+    election.step(Input::Timer, at(6));
+    assert!(!renews_with(
+        &election.step(carried(true), at(7)),
+        &contents
+    ));
+    let effects = done(&mut election, held("u", 9, ME, 1, 2), at(7));
+    assert!(renews_with(&effects, &contents));
+}
+
+#[test]
+fn a_created_record_begins_above_the_floor() {
+    let mut election = candidate(false);
+    election.step(Input::TermFloor(Term::new(7)), at(0));
+    listed(&mut election, None, at(0));
+    let effects = election.step(Input::Timer, at(1));
+    let terms = effects.iter().filter_map(|effect| match effect {
+        Effect::Write(write) => Some(write.record.term.number()),
+        _ => None,
+    });
+    assert_eq!(terms.collect::<Vec<_>>(), [8], "H1");
+}
