@@ -333,7 +333,7 @@ impl Handoff {
                 overlapping.any(|partition| partition == other.partition)
             })
         };
-        !self.leaving && !(self.rules.has(Rule::H8ParentsReleased) && blocked())
+        !(self.leaving || self.rules.has(Rule::H8ParentsReleased) && blocked())
     }
 
     /// The members that are not seen released from `partition` (H3); our own works are not theirs.

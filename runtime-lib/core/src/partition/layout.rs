@@ -144,7 +144,7 @@ impl Layout {
     /// The hashes of a partition: the first one, and the one past the last (up to 2⁶⁴).
     pub fn range(self, partition: Partition) -> (u128, u128) {
         let count = u128::from(self.count);
-        let edge = |number: u128| ((number << 64) + count - 1) / count;
+        let edge = |number: u128| (number << 64).div_ceil(count);
         let number = u128::from(partition.0);
         (edge(number), edge(number + 1))
     }
