@@ -17,12 +17,14 @@
 //! - Without a leader, owners go on.
 
 pub mod handoff;
+pub mod hash;
 pub mod layout;
 pub mod listing;
 pub mod member;
 pub mod table;
 
 pub use handoff::{Handoff, Slot};
+pub use hash::{shard_ranges, shard_selector};
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
 pub use listing::Listing;
 pub use member::{Bitmap, Member, MemberRecord, MemberState};

@@ -1,0 +1,259 @@
+//! From keys to partitions, and from partitions to the ranges that the API server understands.
+//!
+//! Both hashes are part of the public format: ten lines in any language, and the vectors in the
+//! tests below are what another implementation is held to.
+
+use core::fmt::{self, Write as _};
+
+use super::layout::{HashId, Layout, Partition};
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+/// FNV-1a with 64 bits.
+pub(super) fn fnv1a(key: &[u8]) -> u64 {
+    let mut hash = FNV_OFFSET;
+    for byte in key {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
+    }
+    hash
+}
+
+/// The finalizer of MurmurHash3: every bit of the input reaches every bit of the result. Without it
+/// keys that differ in their last letters only fall into few ranges.
+pub(super) const fn fmix64(mut hash: u64) -> u64 {
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+impl HashId {
+    /// The hash of a key: of its bytes as they are, of any length, empty too.
+    pub fn of(self, key: &[u8]) -> u64 {
+        let hash = fnv1a(key);
+        match self {
+            Self::CsHash1 => fmix64(hash),
+            Self::K8sRange1 => hash,
+        }
+    }
+}
+
+impl Layout {
+    /// The partition of a key.
+    pub fn partition_for_key(self, key: &[u8]) -> Partition {
+        self.partition_of(self.hash().of(key))
+    }
+}
+
+/// The hashes of these partitions as few ranges in order: the first hash of each, and the one past
+/// its last (up to 2⁶⁴). Partitions that `layout` does not have are passed over.
+pub fn shard_ranges(
+    layout: Layout,
+    partitions: impl IntoIterator<Item = Partition>,
+) -> Vec<(u128, u128)> {
+    let mut partitions: Vec<_> = partitions
+        .into_iter()
+        .filter(|partition| layout.contains(*partition))
+        .collect();
+    partitions.sort_unstable();
+    let mut ranges: Vec<(u128, u128)> = Vec::new();
+    for (first, end) in partitions.into_iter().map(|p| layout.range(p)) {
+        match ranges.last_mut() {
+            // The same partition again, or the next one.
+            Some(last) if first <= last.1 => last.1 = last.1.max(end),
+            _ => ranges.push((first, end)),
+        }
+    }
+    ranges
+}
+
+/// The layout's hash is none that the API server computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "hash of a shard selector: found {found}, allowed is {}",
+    HashId::K8sRange1
+)]
+pub struct NoSelector {
+    /// The layout's hash.
+    pub found: HashId,
+}
+
+/// The `shardSelector` of a sharded list or watch that returns the objects of these partitions, by
+/// their UIDs. `None` for no partitions: there is no selector that selects nothing.
+pub fn shard_selector(
+    layout: Layout,
+    partitions: impl IntoIterator<Item = Partition>,
+) -> Result<Option<String>, NoSelector> {
+    if layout.hash() != HashId::K8sRange1 {
+        return Err(NoSelector {
+            found: layout.hash(),
+        });
+    }
+    let ranges = shard_ranges(layout, partitions);
+    Ok((!ranges.is_empty()).then(|| Selector(&ranges).to_string()))
+}
+
+struct Selector<'a>(&'a [(u128, u128)]);
+
+impl fmt::Display for Selector<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (first, end)) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str(" || ")?;
+            }
+            // 18 characters with `0x`; 2⁶⁴ has one digit more.
+            f.write_str("shardRange(object.metadata.uid,")?;
+            write!(f, "'{first:#018x}','{end:#018x}'")?;
+            f.write_char(')')?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(hash: HashId, count: u16) -> Layout {
+        Layout::new(1, hash, count).unwrap()
+    }
+
+    fn numbers(numbers: impl IntoIterator<Item = u16>) -> impl Iterator<Item = Partition> {
+        numbers.into_iter().map(Partition::new)
+    }
+
+    /// Key, `k8s-range/1`, `cs-hash/1`, and the partitions of the latter for 10, 16, 100 and 1000.
+    const VECTORS: [(&str, u64, u64, [u16; 4]); 6] = [
+        (
+            "",
+            0xcbf2_9ce4_8422_2325,
+            0xefd0_1f60_ba99_2926,
+            [9, 14, 93, 936],
+        ),
+        (
+            "a",
+            0xaf63_dc4c_8601_ec8c,
+            0x82a2_a958_a9be_ce5b,
+            [5, 8, 51, 510],
+        ),
+        (
+            "order-1",
+            0xdee4_809f_34be_e86d,
+            0x491b_422e_3af0_d9a5,
+            [2, 4, 28, 285],
+        ),
+        (
+            "default/web-0",
+            0x2019_a4a4_401b_52d6,
+            0xd03b_50f9_4f5d_0a7e,
+            [8, 13, 81, 813],
+        ),
+        (
+            "日本",
+            0x121d_7e35_a6d3_ce91,
+            0x1230_c550_89fe_4e43,
+            [0, 1, 7, 71],
+        ),
+        (
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+            0x70ed_2686_c31e_ff00,
+            0x26b4_4eab_69a9_073d,
+            [1, 2, 15, 151],
+        ),
+    ];
+
+    #[test]
+    fn keys_have_the_published_hashes_and_partitions() {
+        for (key, fnv, mixed, partitions) in VECTORS {
+            let key = key.as_bytes();
+            assert_eq!(HashId::K8sRange1.of(key), fnv, "{key:?}");
+            assert_eq!(HashId::CsHash1.of(key), mixed, "{key:?}");
+            let found = [10, 16, 100, 1000].map(|count| {
+                layout(HashId::CsHash1, count)
+                    .partition_for_key(key)
+                    .number()
+            });
+            assert_eq!(found, partitions, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_bytes_that_are_no_text_and_one_of_a_megabyte_have_a_partition() {
+        assert_eq!(
+            HashId::K8sRange1.of(&[0xff, 0x00, 0x80]),
+            0xf920_891b_e415_651e
+        );
+        let long = vec![b'x'; 1 << 20];
+        assert_eq!(HashId::K8sRange1.of(&long), 0x7f69_900c_c962_2325);
+        assert_eq!(HashId::CsHash1.of(&long), 0x617d_03bf_922e_fe7f);
+        let partition = layout(HashId::CsHash1, 1000).partition_for_key(&long);
+        assert_eq!(partition.number(), 380);
+    }
+
+    #[test]
+    fn keys_that_people_make_are_spread_and_without_the_finalizer_they_are_not() {
+        let empty = |hash| {
+            let layout = layout(hash, 16);
+            let mut found = [false; 16];
+            for team in 1..=200 {
+                let key = format!("team-{team}");
+                found[layout.partition_for_key(key.as_bytes()).index()] = true;
+            }
+            found.iter().filter(|used| !**used).count()
+        };
+        assert_eq!(empty(HashId::CsHash1), 0);
+        assert_eq!(empty(HashId::K8sRange1), 13, "the positive control");
+    }
+
+    #[test]
+    fn neighbours_are_joined_whatever_their_order() {
+        let layout = layout(HashId::K8sRange1, 4);
+        let quarter = 1_u128 << 62;
+        assert_eq!(
+            shard_ranges(layout, numbers([3, 0, 1, 1, 9])),
+            [(0, 2 * quarter), (3 * quarter, 4 * quarter)]
+        );
+        assert_eq!(shard_ranges(layout, []), []);
+    }
+
+    #[test]
+    fn joined_ranges_have_exactly_the_hashes_of_their_partitions() {
+        let layout = layout(HashId::K8sRange1, 96);
+        let mine = |partition: Partition| partition.number() % 5 < 2;
+        let ranges = shard_ranges(layout, layout.partitions().filter(|p| mine(*p)));
+        assert_eq!(ranges.len(), 20);
+        for number in 0..10_000_u32 {
+            let hash = HashId::CsHash1.of(&number.to_le_bytes());
+            let inside = ranges
+                .iter()
+                .any(|(first, end)| (*first..*end).contains(&u128::from(hash)));
+            assert_eq!(inside, mine(layout.partition_of(hash)), "{hash:x}");
+        }
+    }
+
+    #[test]
+    fn a_selector_names_the_ranges_as_the_api_server_reads_them() {
+        let layout = layout(HashId::K8sRange1, 4);
+        assert_eq!(
+            shard_selector(layout, numbers([0, 3])).unwrap().unwrap(),
+            "shardRange(object.metadata.uid,'0x0000000000000000','0x4000000000000000') || \
+             shardRange(object.metadata.uid,'0xc000000000000000','0x10000000000000000')"
+        );
+        assert_eq!(
+            shard_selector(layout, numbers(0..4)).unwrap().unwrap(),
+            "shardRange(object.metadata.uid,'0x0000000000000000','0x10000000000000000')"
+        );
+        assert_eq!(shard_selector(layout, []), Ok(None));
+    }
+
+    #[test]
+    fn a_hash_that_the_api_server_does_not_know_has_no_selector() {
+        let error = shard_selector(layout(HashId::CsHash1, 4), numbers([0])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "hash of a shard selector: found cs-hash/1, allowed is k8s-range/1"
+        );
+    }
+}
