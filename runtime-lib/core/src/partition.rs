@@ -16,6 +16,7 @@
 //! - A partition's next owner starts when every earlier one is released, not when it is told to.
 //! - Without a leader, owners go on.
 
+pub mod assign;
 pub mod handoff;
 pub mod hash;
 pub mod layout;
@@ -23,6 +24,7 @@ pub mod listing;
 pub mod member;
 pub mod table;
 
+pub use assign::{Candidate, Plan, Request, Wish, assign, hand_over};
 pub use handoff::{Handoff, Slot};
 pub use hash::{shard_ranges, shard_selector};
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
