@@ -46,6 +46,16 @@ impl ClusterId {
         format!("{}.leader", self.0)
     }
 
+    /// Name of the Lease that carries the table of the partitions.
+    pub fn assignment_lease_name(&self) -> String {
+        format!("{}.assignment", self.0)
+    }
+
+    /// Name of the Lease of a member: of a pod, or of a node outside of pods.
+    pub fn member_lease_name(&self, member: &str) -> String {
+        format!("{}.member.{member}", self.0)
+    }
+
     /// Name of the Lease through which the operator hands settings to the pods.
     pub fn settings_lease_name(&self) -> String {
         format!("{}.settings", self.0)
@@ -129,6 +139,8 @@ mod tests {
         let id: ClusterId = "billing".parse().unwrap();
         assert_eq!(id.leader_lease_name(), "billing.leader");
         assert_eq!(id.settings_lease_name(), "billing.settings");
+        assert_eq!(id.assignment_lease_name(), "billing.assignment");
+        assert_eq!(id.member_lease_name("web-0"), "billing.member.web-0");
     }
 
     #[test]

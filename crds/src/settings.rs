@@ -16,8 +16,14 @@ pub struct Settings {
     pub version: u32,
     /// `metadata.generation` of the ClusterService that these settings come from.
     pub generation: i64,
-    /// How the leader is found; `leader-elected` now.
+    /// How the work is shared out: `leader-elected` or `partitioned`.
     pub strategy: String,
+    /// How many partitions there are; present if the strategy is `partitioned`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<i64>,
+    /// How a key becomes a number, such as `cs-hash/1`; present if the strategy is `partitioned`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
     /// Timing of the election.
     pub lease: LeaseSettings,
     /// How long a terminating pod may drain before it releases; absent: the pod decides (E10).
@@ -74,9 +80,15 @@ struct Version {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fixed {
-    /// How the leader is found.
+    /// How the work is shared out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
+    /// How many partitions there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<i64>,
+    /// How a key becomes a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
     /// Timing of the election.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<FixedLease>,
@@ -160,8 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn partitions_and_hash_stand_beside_the_strategy() {
+        let text = TEXT.replace(
+            r#""leader-elected","#,
+            r#""partitioned","partitions":96,"hash":"cs-hash/1","#,
+        );
+        let settings = Settings::parse(&text).unwrap();
+        assert_eq!(settings.partitions, Some(96));
+        assert_eq!(settings.hash.as_deref(), Some("cs-hash/1"));
+        assert_eq!(settings.to_json(), text);
+    }
+
+    #[test]
     fn unknown_fields_are_ignored_so_that_settings_can_grow() {
-        let grown = TEXT.replace("\"generation\"", "\"partitions\":12,\"generation\"");
+        let grown = TEXT.replace("\"generation\"", "\"colour\":12,\"generation\"");
         assert_eq!(
             Settings::parse(&grown).unwrap(),
             Settings::parse(TEXT).unwrap()

@@ -308,6 +308,8 @@ pub(crate) async fn fast_election(namespace: &TestNamespace<'_>) -> Result<()> {
         version: Settings::VERSION,
         generation: 1,
         strategy: "leader-elected".into(),
+        partitions: None,
+        hash: None,
         lease: LeaseSettings {
             duration_seconds: 6,
             heartbeat_seconds: 2,

@@ -140,6 +140,8 @@ fn settings(generation: i64, duration: i64, heartbeat: i64, attempt: i64, stop: 
         version,
         generation,
         strategy,
+        partitions: None,
+        hash: None,
         lease,
         drain_timeout_seconds: None,
     }

@@ -66,6 +66,8 @@ mod tests {
             version: Settings::VERSION,
             generation: 3,
             strategy: "leader-elected".into(),
+            partitions: None,
+            hash: None,
             lease: LeaseSpec::default().into(),
             drain_timeout_seconds: None,
         }

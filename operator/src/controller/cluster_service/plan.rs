@@ -156,6 +156,8 @@ fn settings_step(facts: &Facts, in_conflict: bool) -> SettingsStep {
         version: Settings::VERSION,
         generation: facts.service.metadata.generation.unwrap_or_default(),
         strategy: strategy.as_str().to_owned(),
+        partitions: None,
+        hash: None,
         lease: facts.service.spec.lease.into(),
         drain_timeout_seconds: None,
     };

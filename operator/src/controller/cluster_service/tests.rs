@@ -278,6 +278,8 @@ fn settings(generation: i64) -> Settings {
         version: Settings::VERSION,
         generation,
         strategy: "leader-elected".into(),
+        partitions: None,
+        hash: None,
         lease: LeaseSpec::default().into(),
         drain_timeout_seconds: None,
     }
