@@ -23,6 +23,8 @@ fn purpose_text(purpose: Purpose) -> &'static str {
         Purpose::Claim => "claim",
         Purpose::Renew => "renew",
         Purpose::Release => "release",
+        Purpose::Publish => "publish",
+        Purpose::Fence => "fence",
     }
 }
 

@@ -91,6 +91,10 @@ pub enum Purpose {
     Renew,
     /// Ends the term by choice.
     Release,
+    /// Publishes a table of partitions (H2).
+    Publish,
+    /// Empties the Lease of a silent member (H5).
+    Fence,
 }
 
 /// Why a term ended.

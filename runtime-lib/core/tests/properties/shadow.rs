@@ -175,6 +175,7 @@ impl Shadow {
         let fits = match write.purpose {
             Purpose::Claim | Purpose::Release => !leads && !self.work_runs,
             Purpose::Renew => leads && self.trusted_until > Some(now),
+            Purpose::Publish | Purpose::Fence => false,
         };
         prop_assert!(
             fits,

@@ -145,7 +145,8 @@ impl World {
                     self.found(Check::ReclaimedBesideFormer, format!("p{p} from p{q}"));
                 }
             }
-            Purpose::Renew => {}
+            // A candidate for leadership never sends the last two.
+            Purpose::Renew | Purpose::Publish | Purpose::Fence => {}
         }
     }
 

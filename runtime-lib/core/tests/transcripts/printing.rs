@@ -74,6 +74,8 @@ fn write_text(write: &Write) -> String {
         Purpose::Claim => "claim",
         Purpose::Renew => "renew",
         Purpose::Release => "release",
+        Purpose::Publish => "publish",
+        Purpose::Fence => "fence",
     };
     let target = match &write.target {
         Target::Absent => "creating".into(),
@@ -131,6 +133,8 @@ fn notice_text(notice: &Notice) -> String {
         Purpose::Claim => "claim",
         Purpose::Renew => "renewal",
         Purpose::Release => "release",
+        Purpose::Publish => "publish",
+        Purpose::Fence => "fence",
     };
     match notice {
         Notice::DuplicateIdentity => "somebody else writes under our identity".into(),
