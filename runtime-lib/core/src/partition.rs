@@ -22,6 +22,7 @@ pub mod hash;
 pub mod layout;
 pub mod listing;
 pub mod member;
+pub mod planner;
 pub mod table;
 
 pub use assign::{Candidate, Plan, Request, Wish, assign, hand_over};
@@ -30,4 +31,5 @@ pub use hash::{shard_ranges, shard_selector};
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
 pub use listing::Listing;
 pub use member::{Bitmap, Member, MemberRecord, MemberState};
+pub use planner::Planner;
 pub use table::{Part, Rebalance, Table};

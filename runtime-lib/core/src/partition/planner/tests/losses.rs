@@ -1,0 +1,208 @@
+//! A lost or unreadable table (H7), and epochs after it (H2).
+
+use super::*;
+
+/// Two members run a table that is then deleted.
+fn deleted(rules: Rules) -> Stage {
+    let mut stage = Stage::settled(4, &["a", "b"], rules);
+    stage.pass(secs(20));
+    stage.revision += 1;
+    stage.assignment = None;
+    stage
+}
+
+#[test]
+fn a_lost_table_is_rebuilt_from_what_the_members_say_and_everybody_acknowledges() {
+    let mut stage = deleted(Rules::ALL);
+    let before = (stage.planner.table().cloned().unwrap(), stage.revision);
+    stage.tell(Input::Assignment(None));
+    let table = stage.table();
+    for (partition, part) in table.entries() {
+        assert_eq!(table.owner(partition), before.0.owner(partition));
+        assert_eq!(part.epoch, epoch(before.1), "H2: the revision of the list");
+        assert_eq!(stage.waits(partition), ["a#1", "b#1"], "H7");
+    }
+    assert_eq!(table.layout, before.0.layout);
+    stage.acknowledge_all();
+    stage.join("c");
+    stage.pass(secs(3));
+    assert!(stage.table().prev_all.is_empty(), "all were seen released");
+}
+
+#[test]
+fn whoever_has_not_acknowledged_the_rebuilt_table_stays_a_predecessor_of_all() {
+    let mut stage = deleted(Rules::ALL);
+    stage.tell(Input::Assignment(None));
+    stage.acknowledge("b");
+    stage.join("c");
+    stage.pass(secs(3));
+    let table = stage.table();
+    let all: Vec<String> = table
+        .prev_all
+        .iter()
+        .map(|i| table.members[usize::from(*i)].to_string())
+        .collect();
+    assert_eq!(all, ["a#1"]);
+}
+
+#[test]
+fn a_new_leader_rebuilds_after_a_full_duration() {
+    let mut stage = deleted(Rules::ALL);
+    stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
+    stage.tell(Input::Timer);
+    stage.pass(Duration::from_millis(14_900));
+    assert!(stage.assignment.is_none());
+    stage.pass(Duration::from_millis(100));
+    assert_eq!(stage.shares().len(), 2);
+}
+
+#[test]
+fn a_lease_that_vanished_with_the_table_is_waited_for() {
+    let mut stage = deleted(Rules::ALL);
+    stage.deleted("a");
+    assert!(
+        stage.assignment.is_none(),
+        "its member may still run something"
+    );
+    stage.pass(secs(14));
+    assert!(stage.assignment.is_none());
+    stage.pass(secs(1));
+    assert_eq!(stage.shares(), [("b#1".into(), 4)].into());
+}
+
+/// N9: a bitmap older than the last acknowledgement gives the partition back to its former owner.
+#[test]
+fn the_newer_acknowledgement_wins_a_contested_bit_and_the_other_is_waited_for() {
+    let (stage, contested) = contested(Rules::ALL);
+    assert_eq!(stage.table().owner(contested).unwrap().to_string(), "b#1");
+    assert_eq!(stage.waits(contested), ["a#1", "b#1"]);
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn without_h7_nobody_is_waited_for_after_a_lost_table() {
+    let (stage, contested) = contested(Rules::ALL.without(Rule::H7PrevAll));
+    assert!(stage.waits(contested).is_empty());
+}
+
+fn contested(rules: Rules) -> (Stage, Partition) {
+    let mut stage = deleted(rules);
+    let contested = stage
+        .planner
+        .table()
+        .unwrap()
+        .layout
+        .partitions()
+        .next()
+        .unwrap();
+    let newest = stage.planner.table().unwrap().epoch;
+    stage.say("a", 1, |record| record.owned.insert(contested));
+    stage.say("b", 1, |record| {
+        record.owned.insert(contested);
+        record.acked = Some(epoch(newest.number() + 1));
+    });
+    stage.tell(Input::Assignment(None));
+    (stage, contested)
+}
+
+/// N10: a counter repeats an epoch after a fence and a loss.
+#[test]
+fn the_epoch_after_a_loss_is_higher_than_any_before() {
+    let (highest, rebuilt) = fenced_and_lost(Rules::ALL);
+    assert!(rebuilt > highest);
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn without_h2_a_counter_repeats_an_epoch() {
+    let (highest, rebuilt) = fenced_and_lost(Rules::ALL.without(Rule::H2EpochIsRevision));
+    assert!(rebuilt <= highest, "{rebuilt} after {highest}");
+}
+
+/// a alone has seen the newest table when it is fenced and the table is lost.
+fn fenced_and_lost(rules: Rules) -> (Revision, Revision) {
+    let mut stage = Stage::settled(4, &["a", "b"], rules);
+    stage.pass(secs(20));
+    let known = stage.table();
+    stage.join("c");
+    stage.pass(secs(2));
+    stage.acknowledge("a");
+    let highest = stage.table().epoch;
+    assert!(highest > known.epoch);
+    // a is emptied, and c goes without having seen anything.
+    stage.assignment = None;
+    stage.revision += 1;
+    stage.by_hand = true;
+    stage.releases("a");
+    stage.releases("c");
+    stage.open.clear();
+    stage.by_hand = false;
+    stage.planner = Planner::new(
+        Config {
+            rules,
+            ..stage::config(2, 4)
+        },
+        BTreeMap::new(),
+        stage.now,
+    );
+    stage.tell(Input::Timer);
+    stage.pass(secs(16));
+    (highest, stage.table().epoch)
+}
+
+#[test]
+fn garbage_in_place_of_a_table_is_replaced_after_a_full_duration() {
+    let mut stage = unreadable(false);
+    stage.pass(Duration::from_millis(14_900));
+    assert!(stage.planner.table().is_none());
+    let based_on = stage.assignment.as_ref().unwrap().revision;
+    stage.pass(Duration::from_millis(100));
+    assert_eq!(stage.table().epoch, based_on);
+    assert_eq!(stage.shares().len(), 2);
+    assert!(!stage.table().prev_all.is_empty());
+}
+
+#[test]
+fn what_a_later_version_wrote_is_never_touched() {
+    let mut stage = unreadable(true);
+    let before = stage.writes.len();
+    stage.pass(secs(600));
+    assert_eq!(stage.writes.len(), before);
+    let newer = |concern: &Concern| matches!(concern, Concern::TableNewer { .. });
+    assert!(stage.planner.concerns().iter().any(newer));
+}
+
+/// A new leader finds a table that it cannot read.
+fn unreadable(newer: bool) -> Stage {
+    let mut stage = Stage::settled(4, &["a", "b"], Rules::ALL);
+    stage.revision += 1;
+    let lease = stage.assignment.as_mut().unwrap();
+    lease.revision = epoch(stage.revision);
+    let reason = "version: found 2, allowed is 1".into();
+    lease.record.contents = Contents::Unreadable { newer, reason };
+    stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
+    stage.tell(Input::Timer);
+    stage
+}
+
+#[test]
+fn a_table_that_contradicts_itself_is_taken_for_garbage() {
+    let mut stage = Stage::settled(4, &["a", "b"], Rules::ALL);
+    let mut table = (*stage.table()).clone();
+    table.parts.pop();
+    stage.revision += 1;
+    let lease = stage.assignment.as_mut().unwrap();
+    lease.revision = epoch(stage.revision);
+    lease.record.contents = Contents::Table(Arc::new(table));
+    let lease = lease.clone();
+    stage.tell(Input::Assignment(Some(lease)));
+    let reason = "entries: found 3, allowed are 4".into();
+    assert!(
+        stage
+            .planner
+            .concerns()
+            .contains(&Concern::TableUnreadable { reason })
+    );
+    stage.pass(secs(15));
+    assert_eq!(stage.table().parts.len(), 4);
+}
