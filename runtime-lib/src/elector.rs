@@ -239,7 +239,10 @@ impl Elector {
 
     /// Order: code, settings, environment, default.
     fn declare(&mut self, declared: Option<Result<Declared, String>>) {
-        let declared = match declared.transpose() {
+        let checked = declared.map(|declared| {
+            declared.and_then(|declared| declared.check_strategy(false).map(|()| declared))
+        });
+        let declared = match checked.transpose() {
             Ok(declared) => declared,
             Err(problem) => {
                 if self.setup.board.note_settings_problem(Some(&problem)) {

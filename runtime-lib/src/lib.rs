@@ -98,5 +98,5 @@ pub mod testing {
         Answer, Feed, LeaseStore, Marks, News, StoreError, WriteFailed, conformance, fault,
     };
     pub use crate::key::{InvalidKey, LeaseKey};
-    pub use crate::settings::Declared;
+    pub use crate::settings::{Declared, DeclaredPartitions};
 }

@@ -4,6 +4,9 @@
 //! said so on the leader Lease; a declaration that cannot be used is ignored, logged and shown.
 
 use leasehold_core::lease::LeaseTiming;
+use leasehold_core::partition::HashId;
+#[cfg(feature = "kubernetes")]
+use leasehold_core::partition::{Layout, PARTITIONS_MAX};
 use leasehold_core::time::Duration;
 
 use crate::driver::Marks;
@@ -20,6 +23,39 @@ pub struct Declared {
     pub timing: LeaseTiming,
     /// Longest drain; `None` leaves it to the program.
     pub drain_timeout: Option<Duration>,
+    /// How the keys are cut, if they are declared to be partitioned; else a leader is elected.
+    pub partitioned: Option<DeclaredPartitions>,
+}
+
+/// How the keys of a partitioned cluster id are declared to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeclaredPartitions {
+    /// How many partitions there are, from 1 to [`leasehold_core::partition::PARTITIONS_MAX`].
+    pub count: u16,
+    /// How a key becomes a number.
+    pub hash: HashId,
+}
+
+const LEADER_ELECTED: &str = "leader-elected";
+const PARTITIONED: &str = "partitioned";
+
+impl Declared {
+    /// A service follows no declaration that was made for the other strategy.
+    pub(crate) fn check_strategy(&self, is_partitioned: bool) -> Result<(), String> {
+        let name = |partitioned| match partitioned {
+            true => PARTITIONED,
+            false => LEADER_ELECTED,
+        };
+        let found = self.partitioned.is_some();
+        if found == is_partitioned {
+            return Ok(());
+        }
+        Err(format!(
+            "strategy: found {:?}, allowed is {:?}",
+            name(found),
+            name(is_partitioned)
+        ))
+    }
 }
 
 /// One value's sources, in the order in which they win.
@@ -92,12 +128,15 @@ impl Sources {
 #[cfg(feature = "kubernetes")]
 pub(crate) fn read_declared(text: &str) -> Result<Declared, String> {
     let settings = leasehold_crds::Settings::parse(text).map_err(|error| error.to_string())?;
-    if settings.strategy != "leader-elected" {
-        return Err(format!(
-            "strategy: found {:?}, allowed is \"leader-elected\"",
-            settings.strategy
-        ));
-    }
+    let partitioned = match settings.strategy.as_str() {
+        LEADER_ELECTED => None,
+        PARTITIONED => Some(read_partitions(&settings)?),
+        other => {
+            return Err(format!(
+                "strategy: found {other:?}, allowed are {LEADER_ELECTED:?} and {PARTITIONED:?}"
+            ));
+        }
+    };
     let seconds = |field: &str, value: i64| {
         u64::try_from(value)
             .map(Duration::from_secs)
@@ -118,7 +157,33 @@ pub(crate) fn read_declared(text: &str) -> Result<Declared, String> {
         generation: settings.generation,
         timing,
         drain_timeout: drain.transpose()?,
+        partitioned,
     })
+}
+
+#[cfg(feature = "kubernetes")]
+fn read_partitions(settings: &leasehold_crds::Settings) -> Result<DeclaredPartitions, String> {
+    let found = settings.partitions;
+    let count = found
+        .and_then(|found| u16::try_from(found).ok())
+        .filter(|count| Layout::new(1, HashId::default(), *count).is_ok());
+    let Some(count) = count else {
+        let found = found.map_or("nothing".to_owned(), |found| found.to_string());
+        return Err(format!(
+            "partitions: found {found}, allowed are 1 to {PARTITIONS_MAX}"
+        ));
+    };
+    let hash = match settings.hash.as_deref() {
+        None => HashId::default(),
+        Some(name) => HashId::from_name(name).ok_or_else(|| {
+            format!(
+                "hash: found {name:?}, allowed are \"{}\" and \"{}\"",
+                HashId::CsHash1,
+                HashId::K8sRange1
+            )
+        })?,
+    };
+    Ok(DeclaredPartitions { count, hash })
 }
 
 #[cfg(test)]
@@ -130,6 +195,7 @@ mod tests {
             generation: 4,
             timing: LeaseTiming::CALM,
             drain_timeout: Some(Duration::from_secs(40)),
+            partitioned: None,
         }
     }
 
@@ -191,13 +257,74 @@ mod tests {
             ),
             (
                 "leader-elected",
+                "round-robin",
+                "strategy: found \"round-robin\", allowed are \"leader-elected\" and \"partitioned\"",
+            ),
+            (
+                "leader-elected",
                 "partitioned",
-                "strategy: found \"partitioned\"",
+                "partitions: found nothing, allowed are 1 to 4096",
             ),
             ("{", "", "cannot be read"),
         ] {
             let message = read_declared(&good.replacen(from, to, 1)).unwrap_err();
             assert!(message.contains(part), "{part}: {message}");
         }
+    }
+
+    #[cfg(feature = "kubernetes")]
+    fn partitioned(rest: &str) -> Result<Declared, String> {
+        read_declared(&format!(
+            r#"{{"version":1,"generation":7,"strategy":"partitioned"{rest},"lease":{{"durationSeconds":15,"heartbeatSeconds":5,"attemptTimeoutSeconds":2,"stopBudgetSeconds":3}}}}"#
+        ))
+    }
+
+    #[cfg(feature = "kubernetes")]
+    #[test]
+    fn partitions_are_declared_with_their_count_and_hash() {
+        let read = |rest| partitioned(rest).unwrap().partitioned.unwrap();
+        let both = read(r#","partitions":4096,"hash":"k8s-range/1""#);
+        assert_eq!((both.count, both.hash), (4096, HashId::K8sRange1));
+        let count_only = read(r#","partitions":1"#);
+        assert_eq!((count_only.count, count_only.hash), (1, HashId::CsHash1));
+    }
+
+    #[cfg(feature = "kubernetes")]
+    #[test]
+    fn partitions_that_cannot_be_are_refused_with_what_is_allowed() {
+        for found in ["0", "-1", "4097", "65600", "9223372036854775807"] {
+            let message = partitioned(&format!(r#","partitions":{found}"#)).unwrap_err();
+            assert_eq!(
+                message,
+                format!("partitions: found {found}, allowed are 1 to 4096")
+            );
+        }
+        let message = partitioned(r#","partitions":8,"hash":"md5""#).unwrap_err();
+        assert_eq!(
+            message,
+            "hash: found \"md5\", allowed are \"cs-hash/1\" and \"k8s-range/1\""
+        );
+    }
+
+    #[test]
+    fn a_declaration_for_the_other_strategy_is_refused() {
+        let elected = declared();
+        let cut = Declared {
+            partitioned: Some(DeclaredPartitions {
+                count: 8,
+                hash: HashId::CsHash1,
+            }),
+            ..declared()
+        };
+        assert_eq!(elected.check_strategy(false), Ok(()));
+        assert_eq!(cut.check_strategy(true), Ok(()));
+        assert_eq!(
+            cut.check_strategy(false).unwrap_err(),
+            "strategy: found \"partitioned\", allowed is \"leader-elected\""
+        );
+        assert_eq!(
+            elected.check_strategy(true).unwrap_err(),
+            "strategy: found \"leader-elected\", allowed is \"partitioned\""
+        );
     }
 }

@@ -58,6 +58,7 @@ async fn declared_timing_reaches_a_running_leader_without_a_new_term() {
         generation: 2,
         timing: LeaseTiming::CALM,
         drain_timeout: None,
+        partitioned: None,
     };
     world.memory.declare(&key, Some(Ok(declared)));
     until("the new duration is in force", || {
@@ -104,6 +105,7 @@ async fn timing_fixed_in_code_wins_over_what_is_declared() {
         generation: 9,
         timing: LeaseTiming::CALM,
         drain_timeout: None,
+        partitioned: None,
     };
     world
         .memory
