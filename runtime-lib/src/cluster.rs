@@ -194,7 +194,7 @@ impl Cluster {
             return Err(StartError::new(format!(
                 "service {service:?}: cluster id {:?} is already used by service {:?} of this \
                  process; call cluster_id() with another one",
-                key.as_str(),
+                key.cluster_id(),
                 other.service
             )));
         }

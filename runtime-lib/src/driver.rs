@@ -6,11 +6,12 @@
 //!
 //! - **Atomicity**: a write replaces exactly the revision and life it names, or nothing.
 //! - **Order**: revisions of a key only grow, also across deletion; a watch shows them in order.
-//! - **Reads** are quorum reads: a write acknowledged before the read was sent is in the answer.
+//! - **Reads** and lists are quorum reads: a write acknowledged before one was sent is in its answer.
 //! - **Time**: `limit` bounds every request. A request that ran into it may still be carried out.
 //! - **Cancellation**: dropping a request's future leaves its outcome unknown, nothing else.
 //! - A store keeps whatever else stands in a record: labels, annotations, fields of others.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_core::election::Write;
 use leasehold_core::lease::Versioned;
+use leasehold_core::partition::Listing;
 use leasehold_core::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -48,7 +50,21 @@ pub trait LeaseStore: Send + Sync + 'static {
         limit: Duration,
     ) -> Answer<'a, Result<Option<Versioned>, StoreError>>;
 
+    /// A quorum list of the assignment and the members of the key's cluster id.
+    ///
+    /// It finds Leases by their labels. Two of them are looked for by name as well, so that lost
+    /// labels never read as absence (E4): the assignment, and the Lease of `key` if that is a
+    /// member's. Such a member was absent before the list was sent, so the table of this list is no
+    /// older than the absence (H1).
+    fn list<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        limit: Duration,
+    ) -> Answer<'a, Result<Listing, StoreError>>;
+
     /// A compare-and-set write; `marks` are kept beside the record.
+    ///
+    /// Contents that are nothing, or that could not be read, leave those of the store untouched.
     fn write<'a>(
         &'a self,
         key: &'a LeaseKey,
@@ -58,7 +74,13 @@ pub trait LeaseStore: Send + Sync + 'static {
     ) -> Answer<'a, Result<Versioned, WriteFailed>>;
 
     /// Follows one key. The first news is a [`News::Listed`] or a [`News::Gone`].
+    ///
+    /// All leaders and assignments of a process share one watch (H10); a member is followed by its
+    /// name.
     fn watch(&self, key: &LeaseKey) -> Feed;
+
+    /// Follows all members of the key's cluster id. The first news is a [`MemberNews::Listed`].
+    fn watch_members(&self, key: &LeaseKey) -> MemberFeed;
 }
 
 /// Why a write was not acknowledged.
@@ -102,18 +124,43 @@ pub enum News {
     Up,
 }
 
-/// The news of one key. Dropping it ends the subscription.
-pub struct Feed {
-    news: mpsc::UnboundedReceiver<News>,
+/// Something a watch has to say about the members of a cluster id.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // a watch in memory is never down
+pub enum MemberNews {
+    /// A quorum list that was sent at `asked` had these, and no others.
+    Listed {
+        /// When it was sent.
+        asked: Instant,
+        /// The member Leases by the names of their members.
+        members: BTreeMap<Arc<str>, Versioned>,
+    },
+    /// A revision of that member's Lease, in order.
+    Seen(Arc<str>, Versioned),
+    /// That member's Lease left the watch's selection: deleted, or no longer labelled. It is no
+    /// release (H6).
+    Gone(Arc<str>),
+    /// The watch is down since this error; news may be missing until the next list.
+    Down(StoreError),
+    /// The watch is up again.
+    Up,
+}
+
+/// The news of all members of a cluster id.
+pub type MemberFeed = Feed<MemberNews>;
+
+/// The news of one subscription. Dropping it ends the subscription.
+pub struct Feed<N = News> {
+    news: mpsc::UnboundedReceiver<N>,
     heartbeat: Arc<AtomicU64>,
     /// Ends the subscription when the feed is dropped.
     _registration: Box<dyn Send + Sync>,
 }
 
-impl Feed {
+impl<N> Feed<N> {
     /// A feed and the cell through which its reader says how often renewals are to be expected.
     pub(crate) fn new(
-        news: mpsc::UnboundedReceiver<News>,
+        news: mpsc::UnboundedReceiver<N>,
         heartbeat: Arc<AtomicU64>,
         registration: Box<dyn Send + Sync>,
     ) -> Self {
@@ -125,7 +172,7 @@ impl Feed {
     }
 
     /// The next news; `None` if the store has ended.
-    pub async fn next(&mut self) -> Option<News> {
+    pub async fn next(&mut self) -> Option<N> {
         self.news.recv().await
     }
 

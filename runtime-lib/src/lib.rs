@@ -84,7 +84,7 @@ struct Readme;
 /// Leases as other programs read them.
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes {
-    pub use crate::driver::kubernetes::{Malformed, leader_lease_name, read_lease};
+    pub use crate::driver::kubernetes::{Malformed, read_lease};
 }
 
 /// For tests of drivers and of services.
@@ -92,11 +92,12 @@ pub mod kubernetes {
 pub mod testing {
     pub use crate::clock::Clock;
     #[cfg(feature = "kubernetes")]
-    pub use crate::driver::kubernetes::KubernetesStore;
+    pub use crate::driver::kubernetes::{KubernetesStore, wire};
     pub use crate::driver::memory::MemoryStore;
     pub use crate::driver::{
-        Answer, Feed, LeaseStore, Marks, News, StoreError, WriteFailed, conformance, fault,
+        Answer, Feed, LeaseStore, Marks, MemberFeed, MemberNews, News, StoreError, WriteFailed,
+        conformance, fault,
     };
-    pub use crate::key::{InvalidKey, LeaseKey};
+    pub use crate::key::{InvalidKey, LeaseKey, LeaseKind};
     pub use crate::settings::{Declared, DeclaredPartitions};
 }

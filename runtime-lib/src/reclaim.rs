@@ -52,8 +52,7 @@ fn bind(name: &str) -> std::io::Result<std::os::unix::net::UnixDatagram> {
 fn socket_name(uid: &str, key: &LeaseKey) -> String {
     use sha2::Digest;
     use std::fmt::Write;
-    let lease = crate::driver::kubernetes::leader_lease_name(key.as_str());
-    let digest = sha2::Sha256::digest(format!("{uid}/{lease}"));
+    let digest = sha2::Sha256::digest(format!("{uid}/{}", key.lease_name()));
     let mut name = "leasehold/".to_owned();
     for byte in digest.iter().take(16) {
         // Writing to a String cannot fail.

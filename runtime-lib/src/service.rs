@@ -143,7 +143,9 @@ impl ServiceBuilder {
     fn start(self) -> Result<Started, StartError> {
         let key = self.check()?;
         let clock = self.cluster.clock().clone();
-        let shown = key.as_ref().map_or(self.name.as_str(), LeaseKey::as_str);
+        let shown = key
+            .as_ref()
+            .map_or(self.name.as_str(), LeaseKey::cluster_id);
         let board = Board::new(&self.name, shown, clock);
         let registration = self
             .cluster

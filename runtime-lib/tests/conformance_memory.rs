@@ -28,6 +28,15 @@ impl Outsider for Direct {
             }));
         })
     }
+
+    fn unlabel<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()> {
+        Box::pin(async move { assert!(self.0.unlabel(key)) })
+    }
+
+    /// A record in memory has a key and no name.
+    fn foreign<'a>(&'a self, _id: &'a LeaseKey) -> Answer<'a, ()> {
+        Box::pin(async {})
+    }
 }
 
 #[tokio::test]

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use leasehold::testing::conformance::{self, Outsider};
 use leasehold::testing::{Answer, Clock, KubernetesStore, LeaseKey};
+use leasehold_crds::keys;
 use leasehold_e2e::Result;
 use leasehold_e2e::control_plane::kubeconfig;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, annotation, lease};
+use crate::ground::{Ground, annotation};
 
 /// One suite for every store; it panics with the name of the rule that was broken.
 pub(crate) async fn the_kubernetes_store_conforms(ground: &Ground) -> Result<()> {
@@ -31,7 +32,7 @@ struct Admin {
 
 impl Admin {
     async fn patch(&self, key: &LeaseKey, patch: Value) {
-        let name = lease(key.as_str());
+        let name = key.lease_name();
         let patched = self
             .leases
             .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
@@ -50,7 +51,7 @@ impl Outsider for Admin {
 
     fn annotation<'a>(&'a self, key: &'a LeaseKey, name: &'a str) -> Answer<'a, Option<String>> {
         Box::pin(async move {
-            let found = self.leases.get(&lease(key.as_str())).await;
+            let found = self.leases.get(&key.lease_name()).await;
             let found = found.unwrap_or_else(|error| panic!("reading {key}: {error}"));
             annotation(&found, name).map(str::to_owned)
         })
@@ -60,7 +61,7 @@ impl Outsider for Admin {
         Box::pin(async move {
             let deleted = self
                 .leases
-                .delete(&lease(key.as_str()), &DeleteParams::default())
+                .delete(&key.lease_name(), &DeleteParams::default())
                 .await;
             deleted.unwrap_or_else(|error| panic!("deleting {key}: {error}"));
         })
@@ -68,5 +69,31 @@ impl Outsider for Admin {
 
     fn empty<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()> {
         Box::pin(self.patch(key, json!({ "spec": { "holderIdentity": "" } })))
+    }
+
+    fn unlabel<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()> {
+        let labels = json!({ (keys::LABEL_CLUSTER_ID): null, (keys::LABEL_LEASE): null });
+        Box::pin(self.patch(key, json!({ "metadata": { "labels": labels } })))
+    }
+
+    fn foreign<'a>(&'a self, id: &'a LeaseKey) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let id = id.cluster_id();
+            for name in [
+                format!("{id}.elsewhere"),
+                format!("{id}.member"),
+                format!("x-{id}.member.z"),
+            ] {
+                let lease: Lease = serde_json::from_value(json!({
+                    "metadata": { "name": name, "labels": {
+                        (keys::LABEL_CLUSTER_ID): id, (keys::LABEL_LEASE): keys::LEASE_MEMBER
+                    } },
+                    "spec": { "holderIdentity": "somebody" },
+                }))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+                let made = self.leases.create(&PostParams::default(), &lease).await;
+                made.unwrap_or_else(|error| panic!("creating {name}: {error}"));
+            }
+        })
     }
 }

@@ -13,6 +13,8 @@ use leasehold_core::time::Duration;
 use super::{Answer, Feed, LeaseStore, Marks, News, WriteFailed};
 use crate::key::LeaseKey;
 
+mod partitions;
+
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Somebody who changes records without taking part in the election.
@@ -25,6 +27,11 @@ pub trait Outsider: Send + Sync {
     fn delete<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()>;
     /// Empties the holder and leaves everything else.
     fn empty<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()>;
+    /// Takes off the labels by which lists and watches find the record.
+    fn unlabel<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, ()>;
+    /// Puts records under the labels of this cluster id's members whose names are not ours; where
+    /// a store cannot hold any, it does nothing.
+    fn foreign<'a>(&'a self, id: &'a LeaseKey) -> Answer<'a, ()>;
 }
 
 /// Runs every rule. `prefix` keeps the keys apart from those of other runs.
@@ -52,6 +59,7 @@ pub async fn all(store: Arc<dyn LeaseStore>, outsider: Arc<dyn Outsider>, prefix
     suite
         .of_many_claims_on_one_revision_exactly_one_wins()
         .await;
+    suite.partitions().await;
 }
 
 struct Suite {

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_core::election::{Purpose, Write};
 use leasehold_core::lease::Versioned;
+use leasehold_core::partition::Listing;
 use leasehold_core::time::Duration;
 
-use super::{Answer, Feed, LeaseStore, Marks, StoreError, WriteFailed};
+use super::{Answer, Feed, LeaseStore, Marks, MemberFeed, StoreError, WriteFailed};
 use crate::key::LeaseKey;
 
 /// What goes wrong.
@@ -21,11 +22,14 @@ pub enum Fault {
     Hang,
 }
 
+type Meets = Box<dyn Fn(&LeaseKey) -> bool + Send + Sync>;
+
 /// Passes requests on to another store, until told to fail.
 pub struct FaultStore {
     inner: Arc<dyn LeaseStore>,
     writes: Mutex<Option<Fault>>,
     reads: Mutex<Option<Fault>>,
+    meets: Mutex<Option<Meets>>,
     delay_millis: AtomicU64,
     renewals: AtomicUsize,
     requests: AtomicUsize,
@@ -38,6 +42,7 @@ impl FaultStore {
             inner,
             writes: Mutex::default(),
             reads: Mutex::default(),
+            meets: Mutex::default(),
             delay_millis: AtomicU64::new(0),
             renewals: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
@@ -49,9 +54,14 @@ impl FaultStore {
         *self.writes.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// From now on, every read meets this fault; `None` heals.
+    /// From now on, every read and list meets this fault; `None` heals.
     pub fn fail_reads(&self, fault: Option<Fault>) {
         *self.reads.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// From now on, only requests for these keys meet a fault; a list counts for the key it is for.
+    pub fn only(&self, keys: impl Fn(&LeaseKey) -> bool + Send + Sync + 'static) {
+        *self.meets.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(keys));
     }
 
     /// From now on, every request takes this long.
@@ -78,8 +88,30 @@ impl FaultStore {
         }
     }
 
-    fn fault(cell: &Mutex<Option<Fault>>) -> Option<Fault> {
+    fn fault(&self, cell: &Mutex<Option<Fault>>, key: &LeaseKey) -> Option<Fault> {
+        let meets = self.meets.lock().unwrap_or_else(PoisonError::into_inner);
+        if meets.as_ref().is_some_and(|meets| !meets(key)) {
+            return None;
+        }
         cell.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a read or a list meets.
+    async fn reading(
+        &self,
+        verb: &'static str,
+        key: &LeaseKey,
+        limit: Duration,
+    ) -> Result<(), StoreError> {
+        self.wait().await;
+        match self.fault(&self.reads, key) {
+            None => Ok(()),
+            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::LoseAnswer | Fault::Hang) => {
+                tokio::time::sleep(limit).await;
+                Err(lost(verb, limit))
+            }
+        }
     }
 }
 
@@ -94,15 +126,19 @@ impl LeaseStore for FaultStore {
         limit: Duration,
     ) -> Answer<'a, Result<Option<Versioned>, StoreError>> {
         Box::pin(async move {
-            self.wait().await;
-            match Self::fault(&self.reads) {
-                None => self.inner.read(key, limit).await,
-                Some(Fault::Refuse(error)) => Err(error),
-                Some(Fault::LoseAnswer | Fault::Hang) => {
-                    tokio::time::sleep(limit).await;
-                    Err(lost("get", limit))
-                }
-            }
+            self.reading("get", key, limit).await?;
+            self.inner.read(key, limit).await
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        limit: Duration,
+    ) -> Answer<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            self.reading("list", key, limit).await?;
+            self.inner.list(key, limit).await
         })
     }
 
@@ -115,7 +151,7 @@ impl LeaseStore for FaultStore {
     ) -> Answer<'a, Result<Versioned, WriteFailed>> {
         Box::pin(async move {
             self.wait().await;
-            let fault = Self::fault(&self.writes);
+            let fault = self.fault(&self.writes, key);
             match fault {
                 Some(Fault::Refuse(error)) => return Err(WriteFailed::Failed(error)),
                 Some(Fault::Hang) => {
@@ -138,5 +174,9 @@ impl LeaseStore for FaultStore {
 
     fn watch(&self, key: &LeaseKey) -> Feed {
         self.inner.watch(key)
+    }
+
+    fn watch_members(&self, key: &LeaseKey) -> MemberFeed {
+        self.inner.watch_members(key)
     }
 }

@@ -6,22 +6,25 @@
 //!   observer C ┘                    └──────────┘   own connection  └────────────┘
 //!        ▲            ┌───────────────┐      ┌───────┐ one list+watch    │
 //!        └────────────│ Subscriptions │ ◀────│ Watch │ ◀─────────────────┘
-//!           news      └───────────────┘      └───────┘ for all keys
+//!           news      └───────────────┘      └───────┘ for all leaders and assignments,
+//!                                                        one for each member that is followed,
+//!                                                        or one for all members of a cluster id
 //! ```
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_core::election::{Target, Write};
 use leasehold_core::id::{LeaseUid, Revision};
 use leasehold_core::lease::Versioned;
+use leasehold_core::partition::Listing;
 use leasehold_core::time::Duration;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::{Answer, Feed, LeaseStore, Marks, StoreError, WriteFailed};
+use super::{Answer, Feed, LeaseStore, Marks, MemberFeed, StoreError, WriteFailed};
 use crate::clock::{self, Clock};
-use crate::key::LeaseKey;
+use crate::key::{LeaseKey, LeaseKind};
 
 mod connection;
 mod convert;
@@ -30,12 +33,15 @@ mod requests;
 mod selection;
 mod subscriptions;
 mod watch;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
+pub mod wire;
 
 pub(crate) use connection::ConfigError;
 pub(crate) use connection::{config_from_kubeconfig, config_of_pod};
-pub use convert::{Malformed, leader_lease_name, read_lease};
+pub use convert::{Malformed, read_lease};
 
 use requests::{PutAnswer, Requests};
+use selection::Selection;
 use subscriptions::Subscriptions;
 use watch::Watch;
 
@@ -44,15 +50,8 @@ pub struct KubernetesStore {
     requests: Arc<Requests>,
     subscriptions: Arc<Subscriptions>,
     watch: Arc<Watch>,
-    shared_watch: OnceLock<AbortOnDrop>,
-    by_name: Mutex<ByName>,
-}
-
-/// Watches of single Leases that carry no labels.
-#[derive(Default)]
-struct ByName {
-    tasks: JoinSet<LeaseKey>,
-    keys: BTreeSet<LeaseKey>,
+    /// The watches; they end with the store.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl KubernetesStore {
@@ -71,36 +70,30 @@ impl KubernetesStore {
             requests,
             subscriptions,
             watch: Arc::new(watch),
-            shared_watch: OnceLock::new(),
-            by_name: Mutex::default(),
+            tasks: Mutex::default(),
         })
     }
 
-    /// E4: a Lease without our labels is invisible to the shared watch and gets its own.
-    fn follow_by_name(&self, key: &LeaseKey) {
-        if !self.subscriptions.contains(key) {
+    /// Starts the watch of a selection, if it is asked for and has none.
+    fn start(&self, selection: Selection) {
+        if !self.subscriptions.claim(&selection) {
             return;
         }
-        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(ended) = by_name.tasks.try_join_next() {
-            if let Ok(key) = ended {
-                by_name.keys.remove(&key);
+        let watch = Arc::clone(&self.watch);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        match selection {
+            Selection::Shared(_) => tasks.spawn(watch.run_shared()),
+            Selection::Members(id) => tasks.spawn(watch.run_members(id)),
+            Selection::Name(key) if key.member_name().is_some() => {
+                tasks.spawn(watch.run_member(key))
             }
-        }
-        if by_name.keys.insert(key.clone()) {
-            let watch = Arc::clone(&self.watch);
-            let key = key.clone();
-            by_name.tasks.spawn(async move {
-                watch.run_by_name(key.clone()).await;
-                key
-            });
-        }
+            Selection::Name(key) => tasks.spawn(watch.run_makeshift(key)),
+        };
     }
 
     fn note(&self, key: &LeaseKey, object: Value) -> Result<Versioned, StoreError> {
-        let state = convert::read_object(&object).map_err(|error| StoreError::Malformed {
-            detail: error.to_string(),
-        })?;
+        let state = convert::read_object(&object).map_err(malformed)?;
         self.subscriptions
             .keep(key, &state, convert::trimmed(object));
         Ok(state)
@@ -111,13 +104,60 @@ impl KubernetesStore {
         key: &LeaseKey,
         limit: Duration,
     ) -> Result<Option<Versioned>, StoreError> {
-        let Some(object) = self.requests.get(&convert::lease_name(key), limit).await? else {
+        let Some(object) = self.requests.get(&key.lease_name(), limit).await? else {
             return Ok(None);
         };
-        if !convert::has_our_labels(&object, key) {
-            self.follow_by_name(key);
+        // E4: a Lease without our labels is invisible to the shared watch and gets its own.
+        if key.member_name().is_none() && !convert::has_our_labels(&object, key) {
+            self.start(Selection::Name(key.clone()));
         }
         self.note(key, object).map(Some)
+    }
+
+    async fn try_list(&self, key: &LeaseKey, limit: Duration) -> Result<Listing, StoreError> {
+        let started = tokio::time::Instant::now();
+        let left = || limit.saturating_sub(started.elapsed());
+        // H1: before the list, so that its table is no older than the absence.
+        let own = match key.member_name() {
+            Some(name) => {
+                let state = self.try_read(key, limit).await?;
+                state.map(|state| (Arc::clone(name), state))
+            }
+            None => None,
+        };
+        let query = selection::parts_of(key);
+        let (objects, revision) = self.requests.list(&query, left()).await?;
+        let revision = convert::read_revision(Some(&revision));
+        let mut listing = Listing {
+            revision: revision.map_err(malformed)?,
+            assignment: None,
+            members: BTreeMap::new(),
+        };
+        for object in objects {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let found = LeaseKey::of_lease_name(name);
+            // Names decide: labels can be edited by anybody.
+            let Some(found) = found.filter(|found| found.leader() == key.leader()) else {
+                continue;
+            };
+            let Some(state) = self.watch.keep(&found, convert::trimmed(object)) else {
+                continue;
+            };
+            match found.kind() {
+                LeaseKind::Leader => {}
+                LeaseKind::Assignment => listing.assignment = Some(state),
+                LeaseKind::Member(name) => {
+                    listing.members.insert(Arc::clone(name), state);
+                }
+            }
+        }
+        if listing.assignment.is_none() {
+            listing.assignment = self.try_read(&key.assignment(), left()).await?;
+        }
+        if let Some((name, state)) = own {
+            listing.members.entry(name).or_insert(state);
+        }
+        Ok(listing)
     }
 
     async fn try_write(
@@ -141,12 +181,14 @@ impl KubernetesStore {
             marks,
             clock::wall_now(),
         );
+        let object =
+            object.map_err(|detail| WriteFailed::Failed(StoreError::Invalid { detail }))?;
         let limit = limit.saturating_sub(started.elapsed());
         let answer = match base {
             None => self.requests.create(&object, limit).await,
             Some(_) => {
                 self.requests
-                    .replace(&convert::lease_name(key), &object, limit)
+                    .replace(&key.lease_name(), &object, limit)
                     .await
             }
         };
@@ -167,7 +209,7 @@ impl KubernetesStore {
         if let Some(object) = self.subscriptions.object(key, revision) {
             return Ok(object);
         }
-        let name = convert::lease_name(key);
+        let name = key.lease_name();
         // Nothing was written yet: whatever fails here is no unknown outcome.
         let read = self.requests.get(&name, limit).await.map_err(|error| {
             WriteFailed::Failed(match error {
@@ -207,18 +249,35 @@ impl LeaseStore for KubernetesStore {
         Box::pin(self.try_write(key, write, marks, limit))
     }
 
+    fn list<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        limit: Duration,
+    ) -> Answer<'a, Result<Listing, StoreError>> {
+        Box::pin(self.try_list(key, limit))
+    }
+
     fn watch(&self, key: &LeaseKey) -> Feed {
         let feed = self.subscriptions.subscribe(key);
-        self.shared_watch
-            .get_or_init(|| AbortOnDrop(tokio::spawn(Arc::clone(&self.watch).run())));
+        if key.member_name().is_some() {
+            self.start(Selection::Members(key.leader()));
+            self.start(Selection::Name(key.clone()));
+        } else {
+            self.start(Selection::Shared(Vec::new()));
+        }
+        feed
+    }
+
+    fn watch_members(&self, key: &LeaseKey) -> MemberFeed {
+        let feed = self.subscriptions.subscribe_members(key);
+        self.start(Selection::Members(key.leader()));
         feed
     }
 }
 
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+#[allow(clippy::needless_pass_by_value)] // for map_err
+fn malformed(error: Malformed) -> StoreError {
+    StoreError::Malformed {
+        detail: error.to_string(),
     }
 }

@@ -8,44 +8,28 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold_core::election::{Target, Write};
-use leasehold_core::id::{LeaseUid, Revision};
-#[cfg(any(test, feature = "testing"))]
-use leasehold_core::lease::LeaseRecord;
-use leasehold_core::lease::Versioned;
+use leasehold_core::id::LeaseUid;
+use leasehold_core::lease::{Contents, LeaseRecord, Versioned};
+use leasehold_core::partition::Listing;
 use leasehold_core::time::Duration;
 use tokio::sync::mpsc;
 
-use super::{Answer, Feed, LeaseStore, Marks, News, StoreError, WriteFailed};
+use super::{
+    Answer, Feed, LeaseStore, Marks, MemberFeed, MemberNews, News, StoreError, WriteFailed,
+};
 use crate::clock::Clock;
 use crate::key::LeaseKey;
+#[cfg(any(test, feature = "testing"))]
 use crate::settings::Declared;
+
+mod state;
+
+use state::{Registration, Shared, State, Stored};
 
 /// The records of one namespace.
 pub struct MemoryStore {
     shared: Arc<Shared>,
     clock: Clock,
-}
-
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The last revision given out; one counter for all keys, as in etcd.
-    revision: u64,
-    lives: u64,
-    records: BTreeMap<LeaseKey, Stored>,
-    declared: BTreeMap<LeaseKey, Result<Declared, String>>,
-    watchers: BTreeMap<LeaseKey, Vec<(u64, mpsc::UnboundedSender<News>)>>,
-    next_watcher: u64,
-}
-
-#[derive(Clone)]
-struct Stored {
-    versioned: Versioned,
-    annotations: BTreeMap<String, String>,
 }
 
 impl MemoryStore {
@@ -81,7 +65,7 @@ impl MemoryStore {
             Some(declared) => state.declared.insert(key.clone(), declared.clone()),
             None => state.declared.remove(key),
         };
-        state.tell(key, &News::Settings(declared));
+        state.watchers.tell(key, &News::Settings(declared));
     }
 
     /// Changes a record from outside the election, as a person could; `None` deletes it.
@@ -98,11 +82,7 @@ impl MemoryStore {
             return false;
         };
         match change(stored.versioned.record.clone()) {
-            None => {
-                state.revision += 1;
-                state.records.remove(key);
-                state.tell(key, &News::Gone);
-            }
+            None => state.remove(key),
             Some(record) => {
                 let Ok(revision) = state.next_revision() else {
                     return false;
@@ -116,7 +96,7 @@ impl MemoryStore {
                     key,
                     Stored {
                         versioned,
-                        annotations: stored.annotations,
+                        ..stored
                     },
                 );
             }
@@ -140,6 +120,21 @@ impl MemoryStore {
         true
     }
 
+    /// Takes off the labels by which lists and watches find the record, as a person could (E4).
+    #[cfg(any(test, feature = "testing"))]
+    pub fn unlabel(&self, key: &LeaseKey) -> bool {
+        let mut state = self.state();
+        let Some(mut stored) = state.records.get(key).cloned() else {
+            return false;
+        };
+        let Ok(revision) = state.next_revision() else {
+            return false;
+        };
+        stored.versioned.revision = revision;
+        state.unlabel(key, stored);
+        true
+    }
+
     /// The annotation's value.
     #[cfg(any(test, feature = "testing"))]
     pub fn annotation(&self, key: &LeaseKey, name: &str) -> Option<String> {
@@ -159,19 +154,24 @@ impl MemoryStore {
     ) -> Result<Versioned, WriteFailed> {
         let mut state = self.state();
         let present = state.records.get(key).cloned();
-        let (uid, mut annotations) = match (&write.target, present) {
+        let (uid, mut annotations, contents) = match (&write.target, present) {
             (Target::Absent, None) => {
                 state.lives += 1;
                 (
                     LeaseUid::new(format!("memory-{}", state.lives)),
                     BTreeMap::new(),
+                    Contents::Nothing,
                 )
             }
             // E1: revision and life must both be the ones that the write replaces.
             (Target::Exactly { uid, revision }, Some(stored))
                 if stored.versioned.uid == *uid && stored.versioned.revision == *revision =>
             {
-                (uid.clone(), stored.annotations)
+                (
+                    uid.clone(),
+                    stored.annotations,
+                    stored.versioned.record.contents,
+                )
             }
             _ => return Err(WriteFailed::Conflict),
         };
@@ -185,15 +185,17 @@ impl MemoryStore {
         let versioned = Versioned {
             uid,
             revision,
-            record: write.record.clone(),
-        };
-        state.store(
-            key,
-            Stored {
-                versioned: versioned.clone(),
-                annotations,
+            record: LeaseRecord {
+                contents: replaced(contents, &write.record.contents),
+                ..write.record.clone()
             },
-        );
+        };
+        let stored = Stored {
+            versioned: versioned.clone(),
+            annotations,
+            labelled: true, // E4: every own write restores the labels
+        };
+        state.store(key, stored);
         Ok(versioned)
     }
 }
@@ -207,6 +209,30 @@ fn set(annotations: &mut BTreeMap<String, String>, name: &str, value: Option<Str
         Some(value) => annotations.insert(name.to_owned(), value),
         None => annotations.remove(name),
     };
+}
+
+/// What stands there after a write of `new`.
+fn replaced(old: Contents, new: &Contents) -> Contents {
+    match new {
+        Contents::Nothing | Contents::Unreadable { .. } => old,
+        Contents::Member(_) | Contents::Table(_) => new.clone(),
+    }
+}
+
+fn listing(state: &State, key: &LeaseKey) -> Result<Listing, StoreError> {
+    let by_name = |key: &LeaseKey| {
+        let stored = state.records.get(key)?;
+        Some(stored.versioned.clone())
+    };
+    let mut members = state.members_of(key);
+    if let (Some(name), Some(own)) = (key.member_name(), by_name(key)) {
+        members.insert(Arc::clone(name), own);
+    }
+    Ok(Listing {
+        revision: state.last_revision()?,
+        assignment: by_name(&key.assignment()),
+        members,
+    })
 }
 
 impl LeaseStore for MemoryStore {
@@ -234,6 +260,14 @@ impl LeaseStore for MemoryStore {
         Box::pin(async move { self.try_write(key, write, marks) })
     }
 
+    fn list<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        _limit: Duration,
+    ) -> Answer<'a, Result<Listing, StoreError>> {
+        Box::pin(async move { listing(&self.state(), key) })
+    }
+
     fn watch(&self, key: &LeaseKey) -> Feed {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
@@ -249,17 +283,11 @@ impl LeaseStore for MemoryStore {
         if let Some(declared) = state.declared.get(key) {
             let _ = sender.send(News::Settings(Some(declared.clone())));
         }
-        let number = state.next_watcher;
-        state.next_watcher += 1;
-        state
-            .watchers
-            .entry(key.clone())
-            .or_default()
-            .push((number, sender));
         let registration = Registration {
             shared: Arc::clone(&self.shared),
-            key: key.clone(),
-            number,
+            subject: key.clone(),
+            number: state.watchers.join(key.clone(), sender),
+            of: |state| &mut state.watchers,
         };
         Feed::new(
             receiver,
@@ -267,51 +295,26 @@ impl LeaseStore for MemoryStore {
             Box::new(registration),
         )
     }
-}
 
-impl Shared {
-    /// Every change is a single insertion, so a panic elsewhere leaves nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn next_revision(&mut self) -> Result<Revision, StoreError> {
-        self.revision += 1;
-        Revision::new(self.revision).map_err(|error| StoreError::Malformed {
-            detail: error.to_string(),
-        })
-    }
-
-    fn store(&mut self, key: &LeaseKey, stored: Stored) {
-        let news = News::Watched(stored.versioned.clone());
-        self.records.insert(key.clone(), stored);
-        self.tell(key, &news);
-    }
-
-    fn tell(&mut self, key: &LeaseKey, news: &News) {
-        if let Some(watchers) = self.watchers.get_mut(key) {
-            watchers.retain(|(_, sender)| sender.send(news.clone()).is_ok());
-        }
-    }
-}
-
-/// Ends a subscription.
-struct Registration {
-    shared: Arc<Shared>,
-    key: LeaseKey,
-    number: u64,
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        if let Some(watchers) = state.watchers.get_mut(&self.key) {
-            watchers.retain(|(number, _)| *number != self.number);
-            if watchers.is_empty() {
-                state.watchers.remove(&self.key);
-            }
-        }
+    fn watch_members(&self, key: &LeaseKey) -> MemberFeed {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.state();
+        // As above.
+        let _ = sender.send(MemberNews::Listed {
+            asked: self.clock.now(),
+            members: state.members_of(key),
+        });
+        let id = key.cluster_id().to_owned();
+        let registration = Registration {
+            shared: Arc::clone(&self.shared),
+            subject: id.clone(),
+            number: state.member_watchers.join(id, sender),
+            of: |state| &mut state.member_watchers,
+        };
+        Feed::new(
+            receiver,
+            Arc::new(AtomicU64::new(0)),
+            Box::new(registration),
+        )
     }
 }

@@ -13,6 +13,7 @@ use leasehold_core::time::Duration;
 use leasehold_crds::keys;
 use serde_json::{Map, Value, json};
 
+use super::wire;
 use crate::driver::Marks;
 use crate::key::LeaseKey;
 
@@ -27,7 +28,8 @@ pub struct Malformed {
 
 /// The record of a Lease, as the election reads it.
 ///
-/// Only the revision and uid must be sound; any other nonsense reads as "missing".
+/// Only the revision and uid must be sound; any other nonsense reads as "missing". What it is for,
+/// and so what it may carry, its name says.
 pub fn read_lease(lease: &Lease) -> Result<Versioned, Malformed> {
     let spec = lease.spec.as_ref();
     let annotation = |name: &str| Some(lease.metadata.annotations.as_ref()?.get(name)?.as_str());
@@ -42,7 +44,7 @@ pub fn read_lease(lease: &Lease) -> Result<Versioned, Malformed> {
         attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec.and_then(|spec| non_empty(spec.preferred_holder.as_deref()?)),
-        contents: Contents::Nothing,
+        contents: contents(lease.metadata.name.as_deref(), annotation),
     };
     let metadata = &lease.metadata;
     versioned(
@@ -64,13 +66,21 @@ pub(super) fn read_object(object: &Value) -> Result<Versioned, Malformed> {
         attempt: annotation(keys::ANNOTATION_ATTEMPT).and_then(AttemptStamp::parse),
         released: annotation(keys::ANNOTATION_RELEASED).and_then(ReleaseStamp::parse),
         preferred_holder: spec["preferredHolder"].as_str().and_then(non_empty),
-        contents: Contents::Nothing,
+        contents: contents(metadata["name"].as_str(), annotation),
     };
     versioned(
         metadata["uid"].as_str(),
         metadata["resourceVersion"].as_str(),
         record,
     )
+}
+
+/// Labels can be edited by anybody, so the name decides.
+fn contents<'a>(name: Option<&str>, annotation: impl Fn(&str) -> Option<&'a str>) -> Contents {
+    match name.and_then(LeaseKey::of_lease_name) {
+        Some(key) => wire::read(key.kind(), annotation),
+        None => Contents::Nothing,
+    }
 }
 
 fn versioned(
@@ -91,7 +101,7 @@ fn versioned(
 }
 
 /// E7: an integer of at most 2⁶³−1; anything else is refused rather than guessed.
-fn read_revision(text: Option<&str>) -> Result<Revision, Malformed> {
+pub(super) fn read_revision(text: Option<&str>) -> Result<Revision, Malformed> {
     let number = text.and_then(|text| text.parse::<u64>().ok());
     number
         .and_then(|number| Revision::new(number).ok())
@@ -127,8 +137,8 @@ pub(super) fn shortened(text: &str) -> String {
 /// Does the Lease carry the labels by which watches find it (E4)?
 pub(super) fn has_our_labels(object: &Value, key: &LeaseKey) -> bool {
     let labels = &object["metadata"]["labels"];
-    labels[keys::LABEL_CLUSTER_ID] == key.as_str()
-        && labels[keys::LABEL_LEASE] == keys::LEASE_LEADER
+    labels[keys::LABEL_CLUSTER_ID] == key.cluster_id()
+        && labels[keys::LABEL_LEASE] == key.kind().as_str()
 }
 
 /// Drops what only the server needs, so that keeping an object is cheap.
@@ -147,13 +157,13 @@ pub(super) fn to_object(
     write: &Write,
     marks: &Marks,
     now: jiff::Timestamp,
-) -> Value {
+) -> Result<Value, String> {
     let mut object = match base {
         Some(Value::Object(base)) => base.clone(),
         _ => Map::new(),
     };
     let mut metadata = take_map(&mut object, "metadata");
-    metadata.insert("name".to_owned(), json!(lease_name(key)));
+    metadata.insert("name".to_owned(), json!(key.lease_name()));
     metadata.insert("namespace".to_owned(), json!(namespace));
     metadata.remove("managedFields"); // absent: the server keeps its own
     // E1: uid and resourceVersion make a PUT a compare-and-set of one life.
@@ -166,11 +176,11 @@ pub(super) fn to_object(
     set(&mut metadata, "uid", uid);
     set(&mut metadata, "resourceVersion", revision);
     let mut labels = take_map(&mut metadata, "labels");
-    labels.insert(keys::LABEL_CLUSTER_ID.to_owned(), json!(key.as_str()));
-    labels.insert(keys::LABEL_LEASE.to_owned(), json!(keys::LEASE_LEADER));
+    labels.insert(keys::LABEL_CLUSTER_ID.to_owned(), json!(key.cluster_id()));
+    labels.insert(keys::LABEL_LEASE.to_owned(), json!(key.kind().as_str()));
     metadata.insert("labels".to_owned(), Value::Object(labels));
     let mut annotations = take_map(&mut metadata, "annotations");
-    write_annotations(&mut annotations, &write.record, marks);
+    write_annotations(&mut annotations, &write.record, marks)?;
     metadata.insert("annotations".to_owned(), Value::Object(annotations));
     let mut spec = take_map(&mut object, "spec");
     write_spec(&mut spec, write, now);
@@ -178,10 +188,14 @@ pub(super) fn to_object(
     object.insert("kind".to_owned(), json!("Lease"));
     object.insert("metadata".to_owned(), Value::Object(metadata));
     object.insert("spec".to_owned(), Value::Object(spec));
-    Value::Object(object)
+    Ok(Value::Object(object))
 }
 
-fn write_annotations(annotations: &mut Map<String, Value>, record: &LeaseRecord, marks: &Marks) {
+fn write_annotations(
+    annotations: &mut Map<String, Value>,
+    record: &LeaseRecord,
+    marks: &Marks,
+) -> Result<(), String> {
     let values = [
         (
             keys::ANNOTATION_ATTEMPT,
@@ -202,6 +216,10 @@ fn write_annotations(annotations: &mut Map<String, Value>, record: &LeaseRecord,
     for (name, value) in values {
         set(annotations, name, value.map(Value::String));
     }
+    if let Some((name, text)) = wire::write(&record.contents)? {
+        annotations.insert(name.to_owned(), Value::String(text));
+    }
+    Ok(())
 }
 
 /// All five classic fields, as client-go peers expect them.
@@ -241,15 +259,6 @@ fn take_map(map: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
         Some(Value::Object(inner)) => inner,
         _ => Map::new(),
     }
-}
-
-/// Name of the Lease that the leader of `cluster_id` holds.
-pub fn leader_lease_name(cluster_id: &str) -> String {
-    format!("{cluster_id}.leader")
-}
-
-pub(super) fn lease_name(key: &LeaseKey) -> String {
-    leader_lease_name(key.as_str())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Who wants the news of which key, and what the last news of each key was.
+//! Who wants the news of which Lease, and what the last news of each was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,117 +8,232 @@ use leasehold_core::id::Revision;
 use leasehold_core::lease::Versioned;
 use leasehold_core::time::Duration;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 
-use crate::driver::{Feed, News};
+use super::selection::Selection;
+use crate::driver::{Feed, MemberFeed, MemberNews, News};
 use crate::key::LeaseKey;
 
 /// A watch is silent for too long after this, if nobody said how often holders renew.
 const IDLE_MIN: Duration = Duration::from_secs(7);
 /// Objects kept per key: the newest, and the ones that a write under way may name.
 const OBJECTS_MAX: usize = 3;
+/// Members of one cluster id that are followed by name; for more, one watch of all is cheaper.
+const NAMES_MAX: usize = 8;
 
 /// The subscriptions of one process to one namespace.
-#[derive(Default)]
 pub(super) struct Subscriptions {
-    keys: Mutex<Keys>,
-    /// Woken when the set of keys grew.
-    pub(super) grown: Notify,
+    topics: Mutex<Topics>,
+    /// Grows whenever somebody subscribes or leaves.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Keys {
+struct Topics {
     next: u64,
     by_key: BTreeMap<LeaseKey, Topic>,
+    /// Who follows all members of a cluster id, by the key of its leader.
+    members: BTreeMap<LeaseKey, Vec<Subscriber<MemberNews>>>,
+    /// The selections that have a task of their own.
+    followed: BTreeSet<Selection>,
 }
 
 #[derive(Default)]
 struct Topic {
-    subscribers: Vec<Subscriber>,
+    subscribers: Vec<Subscriber<News>>,
     /// The last objects seen or written, oldest first: what a PUT must preserve stands in them.
     objects: Vec<(Revision, Arc<Value>)>,
 }
 
-struct Subscriber {
+struct Subscriber<N> {
     number: u64,
-    news: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedSender<N>,
     heartbeat: Arc<AtomicU64>,
 }
 
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self {
+            topics: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+}
+
 impl Subscriptions {
-    /// A feed of one key. The caller's watch is told that the set grew.
+    /// A feed of one key. The watches are told that somebody joined.
     pub(super) fn subscribe(self: &Arc<Self>, key: &LeaseKey) -> Feed {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let heartbeat = Arc::new(AtomicU64::new(0));
-        let mut keys = self.keys();
-        let number = keys.next;
-        keys.next += 1;
-        let subscriber = Subscriber {
-            number,
-            news: sender,
-            heartbeat: Arc::clone(&heartbeat),
-        };
-        keys.by_key
-            .entry(key.clone())
-            .or_default()
-            .subscribers
-            .push(subscriber);
-        drop(keys);
-        self.grown.notify_one();
-        let registration = Registration {
-            subscriptions: Arc::clone(self),
-            key: key.clone(),
-            number,
-        };
+        let mut topics = self.topics();
+        let (subscriber, receiver) = topics.subscriber();
+        let (number, heartbeat) = (subscriber.number, Arc::clone(&subscriber.heartbeat));
+        let topic = topics.by_key.entry(key.clone()).or_default();
+        topic.subscribers.push(subscriber);
+        drop(topics);
+        self.changed();
+        let (of, key) = (Arc::clone(self), key.clone());
+        let registration = Registration::new(move || of.leave(&key, number));
         Feed::new(receiver, heartbeat, Box::new(registration))
     }
 
-    /// The keys with subscribers.
-    pub(super) fn selected(&self) -> Vec<LeaseKey> {
-        self.keys().by_key.keys().cloned().collect()
+    /// A feed of all members of the key's cluster id.
+    pub(super) fn subscribe_members(self: &Arc<Self>, key: &LeaseKey) -> MemberFeed {
+        let id = key.leader();
+        let mut topics = self.topics();
+        let (subscriber, receiver) = topics.subscriber();
+        let (number, heartbeat) = (subscriber.number, Arc::clone(&subscriber.heartbeat));
+        topics
+            .members
+            .entry(id.clone())
+            .or_default()
+            .push(subscriber);
+        drop(topics);
+        self.changed();
+        let of = Arc::clone(self);
+        let registration = Registration::new(move || of.leave_members(&id, number));
+        Feed::new(receiver, heartbeat, Box::new(registration))
     }
 
-    /// Number of subscriptions ever made; a later one has not been told a list.
-    pub(super) fn made(&self) -> u64 {
-        self.keys().next
+    fn leave(&self, key: &LeaseKey, number: u64) {
+        let mut topics = self.topics();
+        if let Some(topic) = topics.by_key.get_mut(key) {
+            topic.subscribers.retain(|other| other.number != number);
+            if topic.subscribers.is_empty() {
+                topics.by_key.remove(key);
+            }
+        }
+        drop(topics);
+        self.changed();
     }
 
-    /// Is anybody interested in `key`?
-    pub(super) fn contains(&self, key: &LeaseKey) -> bool {
-        self.keys().by_key.contains_key(key)
+    fn leave_members(&self, id: &LeaseKey, number: u64) {
+        let mut topics = self.topics();
+        if let Some(subscribers) = topics.members.get_mut(id) {
+            subscribers.retain(|other| other.number != number);
+            if subscribers.is_empty() {
+                topics.members.remove(id);
+            }
+        }
+        drop(topics);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Wakes whenever somebody subscribes or leaves.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The cluster ids whose leader or assignment is followed.
+    pub(super) fn shared_ids(&self) -> Vec<LeaseKey> {
+        let topics = self.topics();
+        let shared = topics
+            .by_key
+            .keys()
+            .filter(|key| key.member_name().is_none());
+        let ids: BTreeSet<LeaseKey> = shared.map(LeaseKey::leader).collect();
+        ids.into_iter().collect()
+    }
+
+    /// The keys of a selection that somebody follows.
+    pub(super) fn keys_of(&self, selection: &Selection) -> Vec<LeaseKey> {
+        let topics = self.topics();
+        topics.of(selection).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The number of the newest subscription that this selection serves; a list that was sent
+    /// before it was made has not told it anything.
+    pub(super) fn newest(&self, selection: &Selection) -> u64 {
+        let topics = self.topics();
+        let by_key = match selection {
+            // Whoever follows a single member has a task that reads for it.
+            Selection::Members(_) => None,
+            _ => topics
+                .of(selection)
+                .flat_map(|(_, topic)| &topic.subscribers)
+                .map(|s| s.number)
+                .max(),
+        };
+        let members = topics.feeds(selection).iter().map(|s| s.number).max();
+        by_key.max(members).unwrap_or(0)
+    }
+
+    /// Should this selection be followed?
+    pub(super) fn is_wanted(&self, selection: &Selection) -> bool {
+        self.topics().is_wanted(selection)
+    }
+
+    /// Is this member's Lease followed by the watch of all members?
+    pub(super) fn is_covered(&self, key: &LeaseKey) -> bool {
+        let all = Selection::Members(key.leader());
+        key.member_name().is_some() && self.topics().is_wanted(&all)
+    }
+
+    /// True if a task is to be started for this selection: it is asked for, and has none.
+    pub(super) fn claim(&self, selection: &Selection) -> bool {
+        let mut topics = self.topics();
+        topics.is_asked_for(selection) && topics.followed.insert(selection.clone())
+    }
+
+    /// True if the task of this selection is to end: nobody asks for it any more.
+    ///
+    /// Decided together with [`Self::claim`], so that no subscriber is left without a task.
+    pub(super) fn retire(&self, selection: &Selection) -> bool {
+        let mut topics = self.topics();
+        if topics.is_asked_for(selection) {
+            return false;
+        }
+        topics.followed.remove(selection);
+        drop(topics);
+        // Single members may need watches of their own from now on.
+        self.changed();
+        true
+    }
+
+    /// The task of this selection has ended.
+    pub(super) fn forget(&self, selection: &Selection) {
+        self.topics().followed.remove(selection);
     }
 
     pub(super) fn tell(&self, key: &LeaseKey, news: &News) {
-        if let Some(topic) = self.keys().by_key.get(key) {
-            topic.tell(news);
+        if let Some(topic) = self.topics().by_key.get(key) {
+            tell(&topic.subscribers, news);
         }
     }
 
-    pub(super) fn tell_all(&self, news: &News) {
-        for topic in self.keys().by_key.values() {
-            topic.tell(news);
+    /// Tells whoever follows all members of a cluster id.
+    pub(super) fn tell_members(&self, id: &LeaseKey, news: &MemberNews) {
+        if let Some(subscribers) = self.topics().members.get(id) {
+            tell(subscribers, news);
         }
+    }
+
+    /// Tells everyone that a selection serves.
+    pub(super) fn tell_all(&self, selection: &Selection, news: &News, members: &MemberNews) {
+        let topics = self.topics();
+        for (_, topic) in topics.of(selection) {
+            tell(&topic.subscribers, news);
+        }
+        tell(topics.feeds(selection), members);
     }
 
     /// Silence for this long is suspicious: two heartbeats of the fastest lease, at least 7 s.
-    pub(super) fn idle_limit(&self) -> Duration {
-        let keys = self.keys();
-        let beats = keys.by_key.values().flat_map(|topic| &topic.subscribers);
-        let millis = beats
-            .map(|s| s.heartbeat.load(Ordering::Relaxed))
-            .filter(|ms| *ms > 0)
-            .min();
-        Duration::from_millis(millis.unwrap_or(5_000))
-            .saturating_mul(2)
-            .max(IDLE_MIN)
+    pub(super) fn idle_limit(&self, selection: &Selection) -> Duration {
+        self.heartbeat(selection).saturating_mul(2).max(IDLE_MIN)
     }
 
     /// The shortest heartbeat that a subscriber expects.
-    pub(super) fn heartbeat(&self) -> Duration {
-        let keys = self.keys();
-        let beats = keys.by_key.values().flat_map(|topic| &topic.subscribers);
+    pub(super) fn heartbeat(&self, selection: &Selection) -> Duration {
+        let topics = self.topics();
+        let by_key = topics
+            .of(selection)
+            .flat_map(|(_, topic)| &topic.subscribers);
+        let beats = by_key.map(|s| &s.heartbeat);
+        let beats = beats.chain(topics.feeds(selection).iter().map(|s| &s.heartbeat));
         let millis = beats
-            .map(|s| s.heartbeat.load(Ordering::Relaxed))
+            .map(|beat| beat.load(Ordering::Relaxed))
             .filter(|ms| *ms > 0)
             .min();
         Duration::from_millis(millis.unwrap_or(5_000))
@@ -126,8 +241,8 @@ impl Subscriptions {
 
     /// Keeps the object of a revision for a later PUT.
     pub(super) fn keep(&self, key: &LeaseKey, state: &Versioned, object: Value) {
-        let mut keys = self.keys();
-        let Some(topic) = keys.by_key.get_mut(key) else {
+        let mut topics = self.topics();
+        let Some(topic) = topics.by_key.get_mut(key) else {
             return;
         };
         topic
@@ -141,45 +256,98 @@ impl Subscriptions {
 
     /// The object of exactly this revision, if it was seen lately.
     pub(super) fn object(&self, key: &LeaseKey, revision: Revision) -> Option<Arc<Value>> {
-        let keys = self.keys();
-        let objects = &keys.by_key.get(key)?.objects;
+        let topics = self.topics();
+        let objects = &topics.by_key.get(key)?.objects;
         objects
             .iter()
             .find(|(kept, _)| *kept == revision)
             .map(|(_, object)| Arc::clone(object))
     }
 
-    fn keys(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn topics(&self) -> MutexGuard<'_, Topics> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Topic {
-    fn tell(&self, news: &News) {
-        for subscriber in &self.subscribers {
-            // A receiver that is gone takes its subscriber with it in a moment.
-            let _ = subscriber.news.send(news.clone());
-        }
-    }
-}
-
-struct Registration {
-    subscriptions: Arc<Subscriptions>,
-    key: LeaseKey,
-    number: u64,
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let mut keys = self.subscriptions.keys();
-        let Some(topic) = keys.by_key.get_mut(&self.key) else {
-            return;
+impl Topics {
+    fn subscriber<N>(&mut self) -> (Subscriber<N>, mpsc::UnboundedReceiver<N>) {
+        let (news, receiver) = mpsc::unbounded_channel();
+        self.next += 1;
+        let subscriber = Subscriber {
+            number: self.next,
+            news,
+            heartbeat: Arc::default(),
         };
-        topic
-            .subscribers
-            .retain(|subscriber| subscriber.number != self.number);
-        if topic.subscribers.is_empty() {
-            keys.by_key.remove(&self.key);
+        (subscriber, receiver)
+    }
+
+    fn of<'a>(
+        &'a self,
+        selection: &'a Selection,
+    ) -> impl Iterator<Item = (&'a LeaseKey, &'a Topic)> {
+        let topics = self.by_key.iter();
+        topics.filter(|(key, _)| selection.includes(key))
+    }
+
+    fn feeds(&self, selection: &Selection) -> &[Subscriber<MemberNews>] {
+        match selection {
+            Selection::Members(id) => self.members.get(id).map_or(&[], Vec::as_slice),
+            Selection::Shared(_) | Selection::Name(_) => &[],
         }
+    }
+
+    /// Does this selection need a task?
+    fn is_asked_for(&self, selection: &Selection) -> bool {
+        match selection {
+            // Waits for the first id, for ever.
+            Selection::Shared(_) => true,
+            // Waits while the watch of all members serves it.
+            Selection::Name(key) => self.by_key.contains_key(key),
+            Selection::Members(_) => self.is_wanted(selection),
+        }
+    }
+
+    fn is_wanted(&self, selection: &Selection) -> bool {
+        match selection {
+            Selection::Shared(ids) => !ids.is_empty(),
+            Selection::Members(id) => self.members.contains_key(id) || self.is_crowded(id),
+            Selection::Name(key) => {
+                let all = Selection::Members(key.leader());
+                let is_covered = key.member_name().is_some() && self.is_wanted(&all);
+                self.by_key.contains_key(key) && !is_covered
+            }
+        }
+    }
+
+    /// So many members are followed by name that one watch of all is cheaper. It goes on until
+    /// there are far fewer, so that it does not come and go.
+    fn is_crowded(&self, id: &LeaseKey) -> bool {
+        let all = Selection::Members(id.clone());
+        let followed = self.of(&all).count();
+        followed > NAMES_MAX || (followed > NAMES_MAX / 2 && self.followed.contains(&all))
+    }
+}
+
+/// A receiver that is gone takes its subscriber with it in a moment.
+fn tell<N: Clone>(subscribers: &[Subscriber<N>], news: &N) {
+    for subscriber in subscribers {
+        let _ = subscriber.news.send(news.clone());
+    }
+}
+
+/// Ends a subscription when it is dropped.
+struct Registration<F: Fn()> {
+    end: F,
+}
+
+impl<F: Fn()> Registration<F> {
+    fn new(end: F) -> Self {
+        Self { end }
+    }
+}
+
+impl<F: Fn()> Drop for Registration<F> {
+    fn drop(&mut self) {
+        (self.end)();
     }
 }

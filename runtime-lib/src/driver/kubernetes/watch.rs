@@ -1,4 +1,7 @@
-//! The one watch of a process: list, then watch, again and again.
+//! The watches of a process: list, then watch, again and again.
+//!
+//! One serves all leaders, assignments and settings (H10). Members are followed by name, or all
+//! members of a cluster id by one watch, which then serves who asked for a single one as well.
 //!
 //! It is written by hand because three things matter more here than in a controller: the back-off
 //! really grows while the server is down, silence is noticed within seconds (a half-open
@@ -8,27 +11,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use kube::core::WatchEvent;
 use leasehold_core::id::Revision;
 use leasehold_core::lease::Versioned;
 use leasehold_core::time::{Duration, Instant};
-use serde_json::Value;
+use tokio::sync::watch::Receiver;
 
-use super::convert::{has_our_labels, lease_name, read_object, trimmed};
+use super::convert::trimmed;
 use super::requests::{Event, Requests};
 use super::selection::Selection;
 use super::subscriptions::Subscriptions;
 use crate::clock::Clock;
-use crate::driver::{News, StoreError};
-use crate::key::LeaseKey;
+use crate::driver::{MemberNews, News, StoreError};
+use crate::key::{LeaseKey, LeaseKind};
 use crate::random;
-use crate::settings::read_declared;
-use crate::signal;
 
 mod recovery;
 mod subject;
-
-use subject::{Subject, settings_text};
+mod telling;
 
 /// The server closes a watch after this long; short ones would cost more than all renewals (H10).
 const SERVER_LIMIT: Duration = Duration::from_secs(290);
@@ -50,11 +49,11 @@ pub(super) struct Watch {
 
 /// Why following a selection ended.
 enum Ended {
-    /// More keys were subscribed.
+    /// Somebody joined who was not told the list.
     Grown,
     /// The server has forgotten the revision, or something was missed: list anew.
     Stale,
-    /// The Lease of a [`Selection::Name`] is labelled now, or gone.
+    /// Nobody asks for it any more; or a Lease without labels has them now, or is gone.
     Done,
     /// It broke. `listed`: a list succeeded, so every key was told its state.
     Failed { error: StoreError, listed: bool },
@@ -63,40 +62,74 @@ enum Ended {
 /// What a watch has shown of a key.
 struct Shown {
     revision: Revision,
+    /// Somebody holds it, so that renewals are to be expected.
     held: bool,
 }
 
 type ShownByKey = BTreeMap<LeaseKey, Shown>;
 
 impl Watch {
-    /// Follows all subscribed keys, for ever.
-    pub(super) async fn run(self: Arc<Self>) {
+    /// Follows all leaders and assignments that are subscribed, for ever.
+    pub(super) async fn run_shared(self: Arc<Self>) {
+        let mut changes = self.subscriptions.changes();
         loop {
-            if self.subscriptions.selected().is_empty() {
-                self.subscriptions.grown.notified().await;
+            while self.subscriptions.shared_ids().is_empty() {
+                if changes.changed().await.is_err() {
+                    return;
+                }
             }
             tokio::time::sleep(GATHERING).await;
-            self.repeat(|| Selection::Labels(self.subscriptions.selected()))
+            self.repeat(|| Selection::Shared(self.subscriptions.shared_ids()))
                 .await;
         }
     }
 
+    /// Follows all members of a cluster id until nobody asks any more.
+    pub(super) async fn run_members(self: Arc<Self>, id: LeaseKey) {
+        let selection = Selection::Members(id);
+        while !self.subscriptions.retire(&selection) {
+            self.repeat(|| selection.clone()).await;
+        }
+    }
+
+    /// Follows one member until nobody asks any more. While the watch of all members serves it,
+    /// nothing is sent, but for one read for whoever joined since.
+    pub(super) async fn run_member(self: Arc<Self>, key: LeaseKey) {
+        let selection = Selection::Name(key.clone());
+        let mut changes = self.subscriptions.changes();
+        let mut told = 0;
+        while !self.subscriptions.retire(&selection) {
+            let newest = self.subscriptions.newest(&selection);
+            if !self.subscriptions.is_covered(&key) {
+                self.repeat(|| selection.clone()).await;
+            } else if newest > told && !self.read_for(&key).await {
+                tokio::time::sleep(self.subscriptions.heartbeat(&selection)).await;
+                continue;
+            } else if changes.changed().await.is_err() {
+                return;
+            }
+            told = newest;
+        }
+    }
+
     /// Follows one Lease without labels until it has them, is gone, or nobody asks any more.
-    pub(super) async fn run_by_name(self: Arc<Self>, key: LeaseKey) {
-        self.repeat(|| Selection::Name(key.clone())).await;
+    pub(super) async fn run_makeshift(self: Arc<Self>, key: LeaseKey) {
+        let selection = Selection::Name(key);
+        self.repeat(|| selection.clone()).await;
+        self.subscriptions.forget(&selection);
     }
 
     /// Follows a selection again and again, until it is done or has to be made anew.
     async fn repeat(&self, select: impl Fn() -> Selection) {
         let mut failures = 0;
         loop {
-            let made = self.subscriptions.made();
+            let mut changes = self.subscriptions.changes();
             let selection = select();
-            if !self.is_wanted(&selection) {
+            if !self.subscriptions.is_wanted(&selection) {
                 return;
             }
             let since = self.clock.now();
-            match self.follow(&selection, made).await {
+            match self.follow(&selection, &mut changes).await {
                 Ended::Grown | Ended::Done => return,
                 Ended::Stale => tokio::time::sleep(GATHERING).await,
                 Ended::Failed { error, listed } => {
@@ -108,18 +141,10 @@ impl Watch {
         }
     }
 
-    fn is_wanted(&self, selection: &Selection) -> bool {
-        match selection {
-            Selection::Labels(selected) => !selected.is_empty(),
-            Selection::Name(key) => self.subscriptions.contains(key),
-        }
-    }
-
     /// One list and the watches that follow it without a gap.
-    ///
-    /// `made`: the number of subscriptions that the list serves.
-    async fn follow(&self, selection: &Selection, made: u64) -> Ended {
+    async fn follow(&self, selection: &Selection, changes: &mut Receiver<u64>) -> Ended {
         let query = selection.query();
+        let served = self.subscriptions.newest(selection);
         let asked = self.clock.now();
         let (objects, mut revision) = match self.requests.list(&query, REQUEST_LIMIT).await {
             Ok(listed) => listed,
@@ -136,7 +161,13 @@ impl Watch {
         }
         loop {
             match self
-                .stream(selection, made, &query, &mut revision, &mut shown)
+                .stream(
+                    selection,
+                    (served, changes),
+                    &query,
+                    &mut revision,
+                    &mut shown,
+                )
                 .await
             {
                 Ok(None) => {} // closed on time: go on where it ended
@@ -153,10 +184,12 @@ impl Watch {
     }
 
     /// One watch. `Ok(None)`: the server closed it when its time was over.
+    ///
+    /// `served`: the newest subscription that was told the list.
     async fn stream(
         &self,
         selection: &Selection,
-        made: u64,
+        (served, changes): (u64, &mut Receiver<u64>),
         query: &str,
         revision: &mut String,
         shown: &mut ShownByKey,
@@ -171,13 +204,16 @@ impl Watch {
             Err(StoreError::Expired { .. }) => return Ok(Some(Ended::Stale)),
             other => other?,
         };
-        self.tell(selection, &News::Up);
+        self.subscriptions
+            .tell_all(selection, &News::Up, &MemberNews::Up);
         let overdue = opened.after(server_limit + Duration::from_secs(10));
+        let mut heard = tokio::time::Instant::now();
         loop {
-            let by_label = matches!(selection, Selection::Labels(_));
+            let is_quiet_at = heard + self.subscriptions.idle_limit(selection);
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => {
+                        heard = tokio::time::Instant::now();
                         if let Some(ended) = self.take(selection, event, revision, shown)? {
                             return Ok(Some(ended));
                         }
@@ -192,12 +228,19 @@ impl Watch {
                     }
                     None => return Ok(None),
                 },
-                () = self.subscriptions.grown.notified(), if by_label => {
-                    if self.subscriptions.made() > made {
+                // It cannot fail: the subscriptions outlive their watches.
+                _ = changes.changed() => {
+                    if self.subscriptions.newest(selection) > served {
                         return Ok(Some(Ended::Grown));
                     }
+                    // The shared watch is kept: its selector costs nothing.
+                    let is_shared = matches!(selection, Selection::Shared(_));
+                    if !is_shared && !self.subscriptions.is_wanted(selection) {
+                        return Ok(Some(Ended::Done));
+                    }
                 }
-                () = tokio::time::sleep(self.subscriptions.idle_limit()) => {
+                () = tokio::time::sleep_until(is_quiet_at) => {
+                    heard = tokio::time::Instant::now();
                     if self.clock.now() > overdue {
                         return Ok(Some(Ended::Stale));
                     }
@@ -231,7 +274,7 @@ impl Watch {
         };
         let (key, last) = (key.clone(), last.revision);
         let asked = self.clock.now();
-        let object = self.requests.get(&lease_name(&key), PROBE_LIMIT).await?;
+        let object = self.requests.get(&key.lease_name(), PROBE_LIMIT).await?;
         let state = object
             .map(trimmed)
             .and_then(|object| self.keep(&key, object));
@@ -253,146 +296,32 @@ impl Watch {
         }
     }
 
-    /// Takes one event; `Some` ends the watch.
-    fn take(
-        &self,
-        selection: &Selection,
-        event: Event,
-        revision: &mut String,
-        shown: &mut ShownByKey,
-    ) -> Result<Option<Ended>, StoreError> {
-        let (object, deleted) = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-            WatchEvent::Deleted(object) => (object, true),
-            WatchEvent::Bookmark(bookmark) => {
-                *revision = bookmark.metadata.resource_version;
-                return Ok(None);
-            }
-            WatchEvent::Error(status) => {
-                return match self.requests.judge("watch", kube::Error::Api(status)) {
-                    StoreError::Expired { .. } => Ok(Some(Ended::Stale)),
-                    error => Err(error),
-                };
-            }
-        };
-        if let Some(seen) = object["metadata"]["resourceVersion"].as_str() {
-            seen.clone_into(revision);
-        }
-        let Some(subject) = Subject::of(&object) else {
-            return Ok(None);
-        };
-        match subject {
-            Subject::Settings(key) => {
-                let text = if deleted {
-                    None
-                } else {
-                    settings_text(&object)
-                };
-                self.tell_settings(&key, text);
-            }
-            Subject::Leader(key) if deleted => {
-                shown.remove(&key);
-                self.subscriptions.tell(&key, &News::Gone);
-                return Ok(matches!(selection, Selection::Name(_)).then_some(Ended::Done));
-            }
-            Subject::Leader(key) => {
-                let labelled = has_our_labels(&object, &key);
-                if let Some(state) = self.keep(&key, trimmed(object)) {
-                    shown.insert(key.clone(), Shown::of(&state));
-                    self.subscriptions.tell(&key, &News::Watched(state));
-                }
-                let done = labelled && matches!(selection, Selection::Name(_));
-                return Ok(done.then_some(Ended::Done));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Tells every key what the list says of it; true if a selection by name is done.
-    fn deliver_list(
-        &self,
-        selection: &Selection,
-        asked: Instant,
-        objects: Vec<Value>,
-        shown: &mut ShownByKey,
-    ) -> bool {
-        let mut settings = BTreeMap::new();
-        let mut done = matches!(selection, Selection::Name(_));
-        for object in objects {
-            match Subject::of(&object) {
-                Some(Subject::Settings(key)) => {
-                    settings.insert(key, settings_text(&object));
-                }
-                Some(Subject::Leader(key)) => {
-                    done &= has_our_labels(&object, &key);
-                    let Some(state) = self.keep(&key, trimmed(object)) else {
-                        continue;
-                    };
-                    shown.insert(key.clone(), Shown::of(&state));
-                    self.subscriptions.tell(
-                        &key,
-                        &News::Listed {
-                            asked,
-                            state: Some(state),
-                        },
-                    );
-                }
-                None => {}
-            }
-        }
-        for key in keys_of(selection) {
-            if !shown.contains_key(&key) {
-                // E4: deleted, or without our labels: only a read by name can tell.
-                self.subscriptions.tell(&key, &News::Gone);
-            }
-            if matches!(selection, Selection::Labels(_)) {
-                let text = settings.remove(&key).flatten();
-                self.tell_settings(&key, text);
-            }
-        }
-        done
-    }
-
-    fn tell_settings(&self, key: &LeaseKey, text: Option<String>) {
-        let declared = text.map(|text| read_declared(&text));
-        self.subscriptions.tell(key, &News::Settings(declared));
-    }
-
-    /// Reads and keeps an object; an unreadable one is logged and skipped, nothing more.
-    fn keep(&self, key: &LeaseKey, object: Value) -> Option<Versioned> {
-        match read_object(&object) {
-            Ok(state) => {
-                self.subscriptions.keep(key, &state, object);
-                Some(state)
+    /// Reads a member's Lease for who follows it by name; false if that failed.
+    async fn read_for(&self, key: &LeaseKey) -> bool {
+        let asked = self.clock.now();
+        match self.requests.get(&key.lease_name(), REQUEST_LIMIT).await {
+            Ok(object) => {
+                let state = object
+                    .map(trimmed)
+                    .and_then(|object| self.keep(key, object));
+                self.subscriptions.tell(key, &News::Listed { asked, state });
+                true
             }
             Err(error) => {
-                tracing::warn!(key = signal::LEASE_MALFORMED, cluster_id = %key, %error, "a Lease cannot be read");
-                signal::count(signal::LEASE_MALFORMED);
-                None
+                self.subscriptions.tell(key, &News::Down(error));
+                false
             }
         }
-    }
-
-    fn tell(&self, selection: &Selection, news: &News) {
-        match selection {
-            Selection::Labels(_) => self.subscriptions.tell_all(news),
-            Selection::Name(key) => self.subscriptions.tell(key, news),
-        }
-    }
-}
-
-fn keys_of(selection: &Selection) -> Vec<LeaseKey> {
-    match selection {
-        Selection::Labels(selected) => selected.clone(),
-        Selection::Name(key) => vec![key.clone()],
     }
 }
 
 impl Shown {
-    fn of(state: &Versioned) -> Self {
+    fn of(key: &LeaseKey, state: &Versioned) -> Self {
+        // Nobody renews an assignment.
+        let is_renewed = *key.kind() != LeaseKind::Assignment;
         Self {
             revision: state.revision,
-            held: state.record.holder.is_some(),
+            held: state.record.holder.is_some() && is_renewed,
         }
     }
 }

@@ -101,7 +101,8 @@ fn nonsense_in_a_field_reads_as_missing_and_never_panics() {
             &write(Purpose::Claim),
             &Marks::default(),
             time("2026-02-01T00:00:00Z"),
-        );
+        )
+        .unwrap();
         assert_eq!(
             read_object(&rewritten).unwrap().record,
             write(Purpose::Claim).record
@@ -169,7 +170,8 @@ fn our_writes_keep_what_others_wrote_and_restore_our_labels() {
             fixed: Some("{}".to_owned()),
         },
         time("2026-02-01T00:00:00.5Z"),
-    );
+    )
+    .unwrap();
     assert_eq!(renewed["metadata"]["labels"]["team"], "red");
     assert_eq!(renewed["metadata"]["annotations"]["note"], "keep me");
     assert_eq!(renewed["spec"]["newField"]["of"], "a newer server");
@@ -203,7 +205,8 @@ fn a_put_carries_uid_and_revision_and_times_with_six_digits() {
         &write(Purpose::Claim),
         &Marks::default(),
         time("2026-02-01T00:00:00Z"),
-    );
+    )
+    .unwrap();
     assert_eq!(claimed["metadata"]["uid"], "u-1");
     assert_eq!(claimed["metadata"]["resourceVersion"], "41");
     assert_eq!(
@@ -226,7 +229,8 @@ fn a_post_carries_neither_uid_nor_revision() {
         &write,
         &Marks::default(),
         time("2026-02-01T00:00:00Z"),
-    );
+    )
+    .unwrap();
     assert_eq!(created["metadata"].get("uid"), None);
     assert_eq!(created["metadata"].get("resourceVersion"), None);
     assert_eq!(created["metadata"]["name"], "orders.leader");

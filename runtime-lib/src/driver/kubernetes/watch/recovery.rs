@@ -3,10 +3,10 @@
 use leasehold_core::backoff::Backoff;
 use leasehold_core::time::Duration;
 
-use super::{PROBE_LIMIT, Watch, keys_of};
-use crate::driver::kubernetes::convert::{lease_name, trimmed};
+use super::{PROBE_LIMIT, Watch};
+use crate::driver::kubernetes::convert::trimmed;
 use crate::driver::kubernetes::selection::Selection;
-use crate::driver::{News, StoreError};
+use crate::driver::{MemberNews, News, StoreError};
 use crate::random;
 use crate::signal;
 
@@ -19,7 +19,7 @@ impl Watch {
         listed: bool,
         failures: u32,
     ) {
-        let heartbeat = self.subscriptions.heartbeat();
+        let heartbeat = self.subscriptions.heartbeat(selection);
         let backoff = Backoff {
             first: Duration::from_millis(200),
             ceiling: heartbeat,
@@ -35,7 +35,11 @@ impl Watch {
         signal::count(signal::WATCH_DOWN);
         self.requests.redial();
         let may_read = !listed && !error.is_transport();
-        self.tell(selection, &News::Down(error));
+        self.subscriptions.tell_all(
+            selection,
+            &News::Down(error.clone()),
+            &MemberNews::Down(error),
+        );
         tokio::time::sleep(delay).await;
         if may_read {
             self.read_each(selection).await;
@@ -44,9 +48,9 @@ impl Watch {
 
     /// Stands in for a list that is refused (a Role may allow single names only).
     async fn read_each(&self, selection: &Selection) {
-        for key in keys_of(selection) {
+        for key in self.subscriptions.keys_of(selection) {
             let asked = self.clock.now();
-            let Ok(object) = self.requests.get(&lease_name(&key), PROBE_LIMIT).await else {
+            let Ok(object) = self.requests.get(&key.lease_name(), PROBE_LIMIT).await else {
                 return;
             };
             let state = object

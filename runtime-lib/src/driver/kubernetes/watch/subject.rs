@@ -7,19 +7,21 @@ use crate::key::LeaseKey;
 
 /// What a Lease is for, by its name: labels can be edited by anybody.
 pub(super) enum Subject {
-    Leader(LeaseKey),
+    /// A Lease that somebody holds or publishes.
+    Lease(LeaseKey),
+    /// The settings of this leader.
     Settings(LeaseKey),
 }
 
 impl Subject {
     pub(super) fn of(object: &Value) -> Option<Self> {
-        let (id, kind) = object["metadata"]["name"].as_str()?.split_once('.')?;
-        let key = LeaseKey::new(id).ok()?;
-        match kind {
-            keys::LEASE_LEADER => Some(Self::Leader(key)),
-            keys::LEASE_SETTINGS => Some(Self::Settings(key)),
-            _ => None,
+        let name = object["metadata"]["name"].as_str()?;
+        if let Some(key) = LeaseKey::of_lease_name(name) {
+            return Some(Self::Lease(key));
         }
+        let (id, kind) = name.split_once('.')?;
+        let key = LeaseKey::new(id).ok()?;
+        (kind == keys::LEASE_SETTINGS).then_some(Self::Settings(key))
     }
 }
 

@@ -7,7 +7,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::driver::Feed;
@@ -69,7 +69,7 @@ impl World {
             subscriptions: Arc::clone(&subscriptions),
             clock: Clock::test(),
         };
-        let task = tokio::spawn(Arc::new(watch).run());
+        let task = tokio::spawn(Arc::new(watch).run_shared());
         Self {
             server,
             subscriptions,
