@@ -94,8 +94,8 @@ pub struct Plan {
     pub owners: Vec<Option<usize>>,
     /// Partitions whose owner changes, orphans included.
     pub moves: u16,
-    /// The least number of moves of any plan that is as balanced. Only exclusions can make
-    /// [`Plan::moves`] larger.
+    /// The least number of moves of any plan that is as balanced: equal to [`Plan::moves`], except
+    /// that with exclusions it is a guess from below.
     pub least: u16,
     /// What could not be met.
     pub impossible: Vec<Impossible>,
@@ -163,6 +163,12 @@ pub fn assign(request: &Request<'_>) -> Plan {
         .zip(request.previous)
         .filter(|(owner, previous)| owner.is_some() && owner != previous)
         .count();
+    // What exclusions keep from being balanced does not move either.
+    let least = if wishes.exclude() {
+        least.min(moves)
+    } else {
+        least
+    };
     Plan {
         owners,
         moves: number(moves),

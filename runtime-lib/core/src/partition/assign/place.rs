@@ -1,7 +1,8 @@
 //! The draft of a plan: who keeps what, who sheds what, and where the homeless go.
 
-use core::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+mod chain;
+
+use std::collections::BTreeMap;
 
 use super::quota::{self, Bounds, Claim, Share};
 use super::wishes::{Wishes, present};
@@ -191,16 +192,20 @@ impl<'a> Draft<'a> {
             .filter(|member| has_room(member))
             .map(|member| (*member, self.traits[*member]))
             .collect();
+        let mut everything_fits = true;
         for partition in rest {
             let best = self.best(partition, &open);
             if let Some(member) = best {
                 self.give(partition, member);
             } else {
-                self.make_room(partition);
+                everything_fits &= self.make_room(partition);
             }
             if best.is_none_or(|member| self.room(member) == 0) {
                 open.retain(|(member, _)| self.room(*member) > 0);
             }
+        }
+        if !everything_fits {
+            self.even_out();
         }
     }
 
@@ -235,80 +240,6 @@ impl<'a> Draft<'a> {
             }
         }
         best.map(|(_, member)| member)
-    }
-
-    /// Nobody with room may have this partition: others step aside, in the shortest chain that ends
-    /// at somebody with room; or else at the one that has least beside its weight.
-    fn make_room(&mut self, partition: usize) {
-        let yielding = self.yielding();
-        // Of each member reached: what would move to it, and from where.
-        let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; self.held.len()];
-        let mut queue = VecDeque::new();
-        let mut end = None;
-        self.reach(partition, None, &mut reached, &mut queue);
-        while let Some(member) = queue.pop_front() {
-            if self.room(member) > 0 {
-                end = Some(member);
-                break;
-            }
-            if end.is_none_or(|end| self.has_less(member, end)) {
-                end = Some(member);
-            }
-            for other in &yielding[member] {
-                self.reach(*other, Some(member), &mut reached, &mut queue);
-            }
-        }
-        while let Some(member) = end {
-            let Some((moving, from)) = reached[member] else {
-                break;
-            };
-            self.give(moving, member);
-            if let Some(from) = from {
-                self.held[from] -= 1;
-            }
-            end = from;
-        }
-    }
-
-    /// Adds to the queue whoever could take that partition and was not reached before.
-    fn reach(
-        &self,
-        partition: usize,
-        from: Option<usize>,
-        reached: &mut [Option<(usize, Option<usize>)>],
-        queue: &mut VecDeque<usize>,
-    ) {
-        for member in &self.order {
-            let fits = self.wishes.takes(*member) && self.wishes.allow(partition, *member);
-            if fits && reached[*member].is_none() {
-                reached[*member] = Some((partition, from));
-                queue.push_back(*member);
-            }
-        }
-    }
-
-    /// Of each member what it could pass on: first what has moved already.
-    fn yielding(&self) -> Vec<Vec<usize>> {
-        let mut lists = vec![Vec::new(); self.held.len()];
-        for (partition, owner) in self.owners.iter().enumerate() {
-            if let Some(owner) = owner
-                && self.wishes.pinned(partition).is_none()
-            {
-                lists[*owner].push(partition);
-            }
-        }
-        for (member, list) in lists.iter_mut().enumerate() {
-            let moved = |partition: &usize| self.request.previous[*partition] != Some(member);
-            list.sort_by_key(|partition| Reverse(moved(partition)));
-        }
-        lists
-    }
-
-    /// With one more each, has `a` less than `b` for its weight?
-    fn has_less(&self, a: usize, b: usize) -> bool {
-        let weight = |member: usize| u128::from(self.request.members[member].weight.max(1));
-        let next = |member: usize| self.held[member] as u128 + 1;
-        next(a) * weight(b) < next(b) * weight(a)
     }
 
     pub(super) fn into_owners(self) -> Vec<Option<usize>> {

@@ -265,6 +265,35 @@ fn others_step_aside_for_a_partition_that_may_be_at_one_member_only() {
 }
 
 #[test]
+fn where_exclusions_break_the_shares_the_loads_are_evened_out() {
+    // a takes nothing and could keep its two; but then b has two, and c, which may have neither of
+    // the orphans, nothing.
+    let mut members = members(3);
+    members[0].takes = false;
+    let plan = assign(&Request {
+        previous: &[Some(0), Some(0), None, None],
+        members: &members,
+        wishes: &[exclude(3, 2), exclude(2, 2), exclude(0, 1)],
+        ..Request::default()
+    });
+    assert_eq!(counts(&plan.owners, 3), [1, 2, 1]);
+}
+
+#[test]
+fn nobody_steps_aside_when_only_orphans_may_move() {
+    let members = members(3);
+    let plan = assign(&Request {
+        previous: &[None, Some(0), Some(1)],
+        members: &members,
+        wishes: &[exclude(0, 2)],
+        only_orphans: true,
+        ..Request::default()
+    });
+    assert_eq!(plan.owners[1..], [Some(0), Some(1)]);
+    assert_eq!(plan.moves, 1);
+}
+
+#[test]
 fn exclusions_go_before_balance() {
     let members = members(2);
     let wishes: Vec<_> = (0..4).map(|partition| exclude(partition, 0)).collect();

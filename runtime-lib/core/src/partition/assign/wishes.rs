@@ -33,7 +33,7 @@ impl Wishes {
         }
         for wish in request.wishes {
             if let Wish::Exclude { partition, member } = *wish {
-                wishes.exclude(request, *wish, partition.index(), member);
+                wishes.ban(request, *wish, partition.index(), member);
             }
         }
         wishes.leave_somebody(request);
@@ -56,7 +56,7 @@ impl Wishes {
         }
     }
 
-    fn exclude(&mut self, request: &Request<'_>, wish: Wish, partition: usize, member: usize) {
+    fn ban(&mut self, request: &Request<'_>, wish: Wish, partition: usize, member: usize) {
         if self.known(request, wish, partition, member).is_none() {
             return;
         }
@@ -137,6 +137,11 @@ impl Wishes {
         self.pins
             .iter()
             .map(|(partition, member)| (*partition, *member))
+    }
+
+    /// Is any partition not allowed somewhere?
+    pub(super) fn exclude(&self) -> bool {
+        !self.bans.is_empty()
     }
 
     /// Members at which the partition may not be.
