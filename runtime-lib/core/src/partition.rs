@@ -17,6 +17,7 @@
 //! - Without a leader, owners go on.
 
 pub mod assign;
+pub mod check;
 pub mod handoff;
 pub mod hash;
 pub mod layout;
@@ -26,6 +27,7 @@ pub mod planner;
 pub mod table;
 
 pub use assign::{Candidate, Plan, Request, Wish, assign, hand_over};
+pub use check::{Violation, check_plan};
 pub use handoff::{Handoff, Slot};
 pub use hash::{shard_ranges, shard_selector};
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
