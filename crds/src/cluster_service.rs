@@ -2,6 +2,8 @@
 #![allow(clippy::struct_field_names)] // units belong to the names of the API
 #![allow(unreachable_pub)] // the derive of the schema makes twins of the structs inside functions
 
+mod partitions;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema, ResourceExt};
 use schemars::JsonSchema;
@@ -11,6 +13,8 @@ use crate::{
     names::{ClusterId, InvalidClusterId},
     settings::LeaseSettings,
 };
+
+pub use partitions::{LastRebalance, MembersStatus, PartitionsStatus, PerPod};
 
 /// Longest name of a ClusterService: its Events are called `<name>.leader.<uid8>-<from>-<to>.gap` (R3).
 pub const NAME_LENGTH_MAX: usize = 200;
@@ -52,6 +56,54 @@ const TIMING_MESSAGE: &str = concat!(
     " % 10 : 0])",
 );
 
+/// What a ClusterService with this strategy has, in the rules below.
+macro_rules! partitioned {
+    ($object:literal) => {
+        concat!(
+            "(has(",
+            $object,
+            ".leaderStrategy) && ",
+            $object,
+            ".leaderStrategy == 'partitioned')"
+        )
+    };
+}
+/// The hash in force; the schema gives it no default, since other strategies have none.
+macro_rules! hash {
+    ($object:literal) => {
+        concat!(
+            "(has(",
+            $object,
+            ".hash) ? ",
+            $object,
+            ".hash : 'cs-hash/1')"
+        )
+    };
+}
+
+const PARTITIONS_REQUIRED: &str = concat!("!", partitioned!("self"), " || has(self.partitions)");
+const PARTITIONS_FORBIDDEN: &str = concat!(partitioned!("self"), " || !has(self.partitions)");
+const HASH_FORBIDDEN: &str = concat!(partitioned!("self"), " || !has(self.hash)");
+/// Leaving a hash out means the default, so adding it may be a change and may be none.
+const HASH_IMMUTABLE: &str = concat!(
+    "!(",
+    partitioned!("self"),
+    " && ",
+    partitioned!("oldSelf"),
+    ") || ",
+    hash!("self"),
+    " == ",
+    hash!("oldSelf"),
+);
+const HASH_MESSAGE: &str = concat!(
+    "'hash is immutable, since another one would move every key: found %s, allowed is %s; ",
+    "make a ClusterService with another clusterId instead'.format([",
+    hash!("self"),
+    ", ",
+    hash!("oldSelf"),
+    "])",
+);
+
 /// A service that behaves as one cluster: who leads it, and how leaders are found.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -72,9 +124,15 @@ const TIMING_MESSAGE: &str = concat!(
     ),
     printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.leaderStrategy"),
     printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader.pod"),
+    printcolumn(name = "Partitions", type_ = "integer", json_path = ".status.partitions.total"),
+    printcolumn(name = "Owned", type_ = "integer", json_path = ".status.partitions.owned"),
+    printcolumn(name = "Members", type_ = "integer", json_path = ".status.members.ready"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Term", type_ = "integer", json_path = ".status.leader.term", priority = 1),
     printcolumn(name = "Since", type_ = "date", json_path = ".status.leader.since", priority = 1),
+    printcolumn(
+        name = "Epoch", type_ = "integer", json_path = ".status.partitions.epoch", priority = 1
+    ),
     printcolumn(
         name = "Reason", type_ = "string", priority = 1,
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
@@ -95,10 +153,22 @@ const TIMING_MESSAGE: &str = concat!(
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.clusterScope != 'cluster' || has(self.leaderStrategy)")
-        .message("leaderStrategy is required with clusterScope 'cluster'; allowed: leader-elected")
+        .message("leaderStrategy is required with clusterScope 'cluster'; allowed: leader-elected, partitioned")
         .reason(Reason::FieldValueRequired),
     validation = Rule::new("self.clusterScope == 'cluster' || !has(self.leaderStrategy)")
         .message("leaderStrategy needs clusterScope 'cluster'; with 'node' nothing is elected")
+        .reason(Reason::FieldValueForbidden),
+    validation = Rule::new(PARTITIONS_REQUIRED)
+        .message("partitions: found none, but leaderStrategy is 'partitioned'; allowed: 1 to 4096")
+        .reason(Reason::FieldValueRequired),
+    validation = Rule::new(PARTITIONS_FORBIDDEN)
+        .message("partitions: allowed only with leaderStrategy 'partitioned'")
+        .reason(Reason::FieldValueForbidden),
+    validation = Rule::new(HASH_FORBIDDEN)
+        .message("hash: allowed only with leaderStrategy 'partitioned'")
+        .reason(Reason::FieldValueForbidden),
+    validation = Rule::new(HASH_IMMUTABLE)
+        .message(Message::Expression(HASH_MESSAGE.into()))
         .reason(Reason::FieldValueForbidden),
 )]
 pub struct ClusterServiceSpec {
@@ -109,9 +179,25 @@ pub struct ClusterServiceSpec {
 
     /// How the acting pod is found; required if and only if clusterScope is `cluster`.
     /// `leader-elected`: one pod holds the Lease `<clusterId>.leader` and acts.
+    /// `partitioned`: the keys are cut into partitions, and each partition is run by exactly one pod;
+    /// the leader spreads them over the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LeaderStrategy")]
     pub leader_strategy: Option<LeaderStrategy>,
+
+    /// Into how many partitions the keys are cut; required if and only if leaderStrategy is
+    /// `partitioned`. Running pods go over to a changed number without a restart, partition by
+    /// partition; a further change waits until the one before has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", range(min = 1, max = 4096))]
+    pub partitions: Option<i32>,
+
+    /// How a key becomes the number that decides its partition; only with leaderStrategy
+    /// `partitioned`. `cs-hash/1`, the default, for keys of any kind; `k8s-range/1` for UIDs, as the
+    /// API server's sharded watch cuts them. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Hash")]
+    pub hash: Option<Hash>,
 
     /// Name of the cluster, a DNS label; default is metadata.name. Two ClusterServices of one namespace
     /// with the same id share one leader (rolling upgrades between differently named services); their
@@ -154,6 +240,8 @@ pub enum ClusterScope {
 pub enum LeaderStrategy {
     /// One pod holds the leader Lease and acts.
     LeaderElected,
+    /// Each partition of the keys is run by exactly one pod.
+    Partitioned,
 }
 
 impl LeaderStrategy {
@@ -161,6 +249,29 @@ impl LeaderStrategy {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::LeaderElected => "leader-elected",
+            Self::Partitioned => "partitioned",
+        }
+    }
+}
+
+/// How a key becomes a number of 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Hash {
+    /// For keys of any kind.
+    #[default]
+    #[serde(rename = "cs-hash/1")]
+    CsHash1,
+    /// For UIDs, as the API server's sharded watch cuts them.
+    #[serde(rename = "k8s-range/1")]
+    K8sRange1,
+}
+
+impl Hash {
+    /// The value as it is spelt in the API and in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CsHash1 => "cs-hash/1",
+            Self::K8sRange1 => "k8s-range/1",
         }
     }
 }
@@ -227,7 +338,8 @@ impl From<LeaseSpec> for LeaseSettings {
     }
 }
 
-/// What the operator sees. All of it but `history` is derived and can be wiped (`status-is-derived`).
+/// What the operator sees. All of it but `history` and the seconds of the last rebalance is derived and
+/// can be wiped (`status-is-derived`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterServiceStatus {
@@ -236,7 +348,8 @@ pub struct ClusterServiceStatus {
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, LeaderElected, SettingsMismatch, Paused, Stalled.
+    /// Ready, LeaderElected, SettingsMismatch, Paused, Stalled; with leaderStrategy `partitioned` also
+    /// PartitionsOwned, HandoffStuck and RolloutHold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -245,6 +358,17 @@ pub struct ClusterServiceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Leader")]
     pub leader: Option<Leader>,
+
+    /// How the partitions fare; which pod owns which stands in the Lease `<clusterId>.assignment`,
+    /// and `leasehold-operator partitions <name>` prints it. Absent without a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PartitionsStatus")]
+    pub partitions: Option<PartitionsStatus>,
+
+    /// The pods that take part, by their member Leases; only with leaderStrategy `partitioned`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MembersStatus")]
+    pub members: Option<MembersStatus>,
 
     /// The last ten leadership changes, newest first; it outlives their Events. Absent until the
     /// operator has looked for the first time.

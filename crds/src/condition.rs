@@ -4,6 +4,12 @@
 pub const READY: &str = "Ready";
 /// Type: somebody holds the leader Lease and it has not expired.
 pub const LEADER_ELECTED: &str = "LeaderElected";
+/// Type: every partition has a living owner that waits for nobody.
+pub const PARTITIONS_OWNED: &str = "PartitionsOwned";
+/// Type: a pod has not given up a partition for long, so that its next owner cannot begin.
+pub const HANDOFF_STUCK: &str = "HandoffStuck";
+/// Type: pods of two revisions live, and newcomers stand by.
+pub const ROLLOUT_HOLD: &str = "RolloutHold";
 /// Type: the leader runs with values that differ from the spec, since its code fixes them.
 pub const SETTINGS_MISMATCH: &str = "SettingsMismatch";
 /// Type: `spec.paused` is set.
@@ -53,6 +59,26 @@ pub mod reason {
     pub const PAUSED_BY_SPEC: &str = "PausedBySpec";
     /// `spec.paused` is false.
     pub const RUNNING: &str = "Running";
+    /// Every partition is owned.
+    pub const ALL_OWNED: &str = "AllOwned";
+    /// Partitions wait until their former owners have finished.
+    pub const REBALANCING: &str = "Rebalancing";
+    /// Partitions have no living owner.
+    pub const UNOWNED: &str = "Unowned";
+    /// No assignment Lease exists (yet).
+    pub const NO_TABLE: &str = "NoTable";
+    /// The assignment Lease holds what this version cannot read.
+    pub const TABLE_UNREADABLE: &str = "TableUnreadable";
+    /// A member Lease holds what this version cannot read.
+    pub const MEMBERS_UNREADABLE: &str = "MembersUnreadable";
+    /// A pod has not acknowledged a handoff for long.
+    pub const NOT_ACKNOWLEDGED: &str = "NotAcknowledged";
+    /// No handoff takes long.
+    pub const FLOWING: &str = "Flowing";
+    /// Newcomers of another revision stand by without partitions.
+    pub const REVISIONS_COEXIST: &str = "RevisionsCoexist";
+    /// No newcomer stands by.
+    pub const NO_HOLD: &str = "NoHold";
     /// Nothing keeps the object from its goal for good.
     pub const PROGRESSING: &str = "Progressing";
 }

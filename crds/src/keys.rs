@@ -37,3 +37,7 @@ pub const FIELD_MANAGER: &str = "leasehold-operator";
 
 /// Reason of the one Event per leadership change (R3).
 pub const EVENT_REASON: &str = "LeadershipChanged";
+/// Reason of the one Event per change of the table that moves partitions.
+pub const EVENT_REASON_REBALANCED: &str = "PartitionsRebalanced";
+/// Reason of the one Event per handoff that does not end.
+pub const EVENT_REASON_STUCK: &str = "HandoffStuck";

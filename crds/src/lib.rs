@@ -10,8 +10,8 @@ pub mod names;
 pub mod settings;
 
 pub use cluster_service::{
-    ClusterScope, ClusterService, ClusterServiceSpec, ClusterServiceStatus, Leader, LeaderStrategy,
-    LeadershipTerm, LeaseSpec,
+    ClusterScope, ClusterService, ClusterServiceSpec, ClusterServiceStatus, Hash, LastRebalance,
+    Leader, LeaderStrategy, LeadershipTerm, LeaseSpec, MembersStatus, PartitionsStatus, PerPod,
 };
 pub use names::{ClusterId, InvalidClusterId};
 pub use settings::Settings;

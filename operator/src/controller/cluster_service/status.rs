@@ -69,6 +69,8 @@ pub fn status(
         observed_generation: generation,
         conditions,
         leader: leader(facts),
+        partitions: None,
+        members: None,
         history: Some(history),
     }
 }
