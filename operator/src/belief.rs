@@ -1,11 +1,15 @@
 //! What the operator believes about the cluster, fed by its watches and read by its reconciler.
 //!
-//! [`Beliefs`] holds one [`LeaseBelief`] per Lease of ours and an index from cluster ids to the
-//! ClusterServices that share them. Whatever matters to a ClusterService becomes a trigger; lease
-//! renewals do not. Every replica keeps its beliefs warm, also while it does not lead, so that a new
+//! [`Beliefs`] holds one [`LeaseBelief`] per leader and settings Lease, one [`PartitionsBelief`] per
+//! cluster id with members, and an index from cluster ids to the ClusterServices that share them.
+//! Whatever matters to a ClusterService becomes a trigger; lease renewals do not. News of partitions come
+//! in bursts, so they are gathered until the next sweep. Every replica keeps its beliefs warm, also while it does not lead, so that a new
 //! leader can announce the terms that the old one no longer could.
 
+mod gather;
 pub mod lease;
+pub mod partitions;
+pub mod purpose;
 pub mod record;
 mod view;
 
@@ -20,6 +24,9 @@ use kube_runtime::reflector::ObjectRef;
 use leasehold_crds::ClusterService;
 use serde::Serialize;
 use tokio::{sync::broadcast, time::Instant};
+
+use partitions::PartitionsBelief;
+use purpose::Purpose;
 
 pub use lease::{Ending, Heard, LeaseBelief, LeaseState, Sighting};
 pub use record::LeaseReading;
@@ -43,6 +50,10 @@ pub struct Beliefs {
 #[derive(Debug, Default)]
 struct Inner {
     leases: BTreeMap<Key, LeaseBelief>,
+    /// By (namespace, cluster id).
+    partitions: BTreeMap<Key, PartitionsBelief>,
+    /// Those with news since the last sweep.
+    stirred: BTreeSet<Key>,
     services: BTreeMap<Key, ServiceBelief>,
     /// Names of the ClusterServices of a (namespace, cluster id).
     clusters: BTreeMap<Key, BTreeSet<String>>,
@@ -116,6 +127,10 @@ impl Beliefs {
         now: Instant,
     ) {
         let mut inner = self.inner();
+        if let Some(purpose @ (Purpose::Assignment(_) | Purpose::Member(..))) = Purpose::of(name) {
+            inner.note_partitions(namespace, purpose, reading, heard, now);
+            return;
+        }
         let key = (namespace.to_owned(), name.to_owned());
         if reading.is_none() && !inner.leases.contains_key(&key) {
             return;
@@ -148,12 +163,15 @@ impl Beliefs {
             .filter(|key| region.is_none_or(|region| region == key.0) && !listed.contains(*key))
             .cloned()
             .collect();
-        for (namespace, name) in gone {
+        let gone = gone
+            .into_iter()
+            .chain(self.inner().unlisted(region, listed));
+        for (namespace, name) in gone.collect::<Vec<_>>() {
             self.note_reading(&namespace, &name, None, Heard::ByList, now);
         }
     }
 
-    /// Looks for holders that fell silent; a reconcile confirms them.
+    /// Looks for holders that fell silent, which a reconcile confirms, and at news of partitions.
     pub fn sweep(&self, now: Instant) {
         let mut inner = self.inner();
         let silent: Vec<Key> = inner
@@ -161,10 +179,13 @@ impl Beliefs {
             .iter_mut()
             .filter_map(|(key, belief)| belief.suspect(now).then(|| key.clone()))
             .collect();
-        let concerned: Vec<_> = silent
+        let mut concerned: Vec<_> = silent
             .into_iter()
             .map(|(namespace, name)| (inner.concerned(&namespace, &name), namespace))
             .collect();
+        for (namespace, id) in inner.review(now) {
+            concerned.push((inner.sharing(&namespace, &id), namespace));
+        }
         drop(inner);
         for (names, namespace) in concerned {
             self.trigger(&namespace, names);
@@ -330,16 +351,16 @@ impl Beliefs {
     /// How many ClusterServices and Leases are known.
     pub fn counts(&self) -> (usize, usize) {
         let inner = self.inner();
-        (inner.services.len(), inner.leases.len())
+        let partitions = inner.partitions.values().map(PartitionsBelief::count);
+        let leases = inner.leases.len() + partitions.sum::<usize>();
+        (inner.services.len(), leases)
     }
 }
 
 impl Inner {
-    /// The ClusterServices whose leader or settings Lease has this name.
+    /// The ClusterServices that have a Lease of this name.
     fn concerned(&self, namespace: &str, lease: &str) -> BTreeSet<String> {
-        let id = lease
-            .strip_suffix(".leader")
-            .or_else(|| lease.strip_suffix(".settings"));
+        let id = Purpose::of(lease).map(Purpose::cluster_id);
         id.map(|id| self.sharing(namespace, id)).unwrap_or_default()
     }
 

@@ -41,6 +41,8 @@ pub struct Timers {
     pub sweep: Duration,
     /// How often a name is read that the label watch may not show.
     pub recheck: Duration,
+    /// How long a pod may take to give up a partition before status calls it stuck.
+    pub stuck_after: Duration,
     /// First and longest wait after a failed pass.
     pub backoff: (Duration, Duration),
     /// How often an absent CRD is looked for.
@@ -55,6 +57,7 @@ impl Timers {
             request_timeout: Duration::from_secs(10),
             sweep: Duration::from_millis(500) / divisor,
             recheck: Duration::from_mins(1) / divisor,
+            stuck_after: Duration::from_mins(1) / divisor,
             backoff: (
                 Duration::from_secs(1) / divisor,
                 Duration::from_mins(5) / divisor,

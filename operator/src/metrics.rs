@@ -25,6 +25,10 @@ pub struct Metrics {
     watch_failures: Family<WatchLabels, Counter>,
     /// Leadership changes that this replica announced.
     pub leadership_changes: Counter,
+    /// Changes of a table that this replica announced.
+    pub rebalances: Counter,
+    /// Member Leases that this replica collected.
+    pub members_collected: Counter,
     /// 1 while this replica leads.
     pub leading: Gauge<i64, AtomicI64>,
     /// ClusterServices known.
@@ -83,6 +87,18 @@ impl Default for Metrics {
             "Leadership changes that this replica announced",
             leadership_changes.clone(),
         );
+        let rebalances = Counter::default();
+        registry.register(
+            "rebalances",
+            "Changes of a table of partitions that this replica announced",
+            rebalances.clone(),
+        );
+        let members_collected = Counter::default();
+        registry.register(
+            "members_collected",
+            "Member Leases of vanished pods that this replica collected",
+            members_collected.clone(),
+        );
         let leading = Gauge::default();
         registry.register("leading", "1 while this replica leads", leading.clone());
         let services = Gauge::default();
@@ -100,6 +116,8 @@ impl Default for Metrics {
             writes,
             watch_failures,
             leadership_changes,
+            rebalances,
+            members_collected,
             leading,
             services,
             leases,

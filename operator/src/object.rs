@@ -1,4 +1,5 @@
 //! Pure builders of the objects that the operator makes, one kind per file.
 
 pub mod event;
+pub mod partition_event;
 pub mod settings_lease;

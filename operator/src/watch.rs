@@ -115,10 +115,12 @@ impl Watcher {
 
     async fn watch_leases_once(&self, name: &str) {
         let ours = format!(
-            "{} in ({}, {})",
+            "{} in ({}, {}, {}, {})",
             keys::LABEL_LEASE,
             keys::LEASE_LEADER,
-            keys::LEASE_SETTINGS
+            keys::LEASE_SETTINGS,
+            keys::LEASE_MEMBER,
+            keys::LEASE_ASSIGNMENT
         );
         let config = watcher::Config::default().labels(&ours);
         let mut stream = watcher(self.api::<DeserializeGuard<Lease>>(), config)
@@ -277,7 +279,7 @@ fn status_code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// Looks for holders that fell silent, for as long as the operator runs.
+/// Looks for holders that fell silent and at news of partitions, for as long as the operator runs.
 pub async fn sweep(beliefs: Arc<Beliefs>, timers: Timers) {
     let mut ticks = tokio::time::interval(timers.sweep);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -28,7 +28,7 @@ pub struct LeaseBelief {
 
 /// Whether the holder still counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lapse {
+pub enum Lapse {
     /// Renewed in time, as far as we know.
     No,
     /// No news for the whole duration; the watch may be deaf, so a read must confirm it.

@@ -1,5 +1,6 @@
 //! Which news concerns which ClusterService.
 
+use leasehold_crds::keys;
 use serde_json::{Value, json};
 
 use super::*;
@@ -46,8 +47,80 @@ fn a_lease_concerns_every_service_of_its_cluster_and_no_other() {
     );
     beliefs.note_lease(&lease("other.settings", 1, ""), Heard::ByWatch, now);
     assert_eq!(drained(&mut triggers), ["other"]);
-    beliefs.note_lease(&lease("billing.assignment", 1, ""), Heard::ByWatch, now);
+    beliefs.note_lease(&lease("other.state", 1, ""), Heard::ByWatch, now);
     assert_eq!(drained(&mut triggers), Vec::<String>::new());
+}
+
+fn member(pod: &str, revision: u64) -> DeserializeGuard<Lease> {
+    let mut lease = lease(&format!("billing.member.{pod}"), revision, pod);
+    let labels = lease.labels_mut();
+    labels.insert(keys::LABEL_CLUSTER_ID.to_owned(), "billing".to_owned());
+    lease
+}
+
+#[test]
+fn news_of_partitions_are_gathered_until_the_next_sweep() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    beliefs.note_service(&service("billing", 1, &json!({})), now);
+    let mut triggers = beliefs.subscribe();
+    for pod in 0..30 {
+        beliefs.note_lease(&member(&format!("p-{pod}"), 1), Heard::ByWatch, now);
+    }
+    assert_eq!(drained(&mut triggers), Vec::<String>::new());
+    beliefs.sweep(now);
+    assert_eq!(drained(&mut triggers), ["billing"]);
+    for pod in 0..30 {
+        beliefs.note_lease(&member(&format!("p-{pod}"), 2), Heard::ByWatch, now);
+    }
+    beliefs.sweep(now);
+    assert_eq!(
+        drained(&mut triggers),
+        Vec::<String>::new(),
+        "renewals concern nobody"
+    );
+    assert_eq!(beliefs.counts(), (1, 30));
+}
+
+#[test]
+fn members_that_a_list_does_not_show_are_gone_and_those_of_others_are_none() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    beliefs.note_service(&service("billing", 1, &json!({})), now);
+    beliefs.note_lease(&member("a", 1), Heard::ByWatch, now);
+    beliefs.note_lease(&member("b", 1), Heard::ByWatch, now);
+    let mut foreign = member("c", 1);
+    let labels = foreign.labels_mut();
+    labels.insert(keys::LABEL_CLUSTER_ID.to_owned(), "other".to_owned());
+    beliefs.note_lease(&foreign, Heard::ByWatch, now);
+    let pods = |beliefs: &Beliefs| -> Vec<String> {
+        let facts = beliefs.partitions("demo", "billing", now);
+        facts.members.into_iter().map(|it| it.pod).collect()
+    };
+    assert_eq!(pods(&beliefs), ["a", "b"]);
+    beliefs.note_members("demo", "billing", &[member("b", 1)], now);
+    assert_eq!(pods(&beliefs), ["b"]);
+    beliefs.retain_leases(Some("elsewhere"), &BTreeSet::new(), now);
+    assert_eq!(pods(&beliefs), ["b"]);
+    beliefs.retain_leases(Some("demo"), &BTreeSet::new(), now);
+    assert_eq!(beliefs.counts(), (1, 0));
+}
+
+#[test]
+fn a_silent_member_concerns_its_service_once_and_a_list_confirms_it() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    beliefs.note_service(&service("billing", 1, &json!({})), now);
+    beliefs.note_lease(&member("a", 1), Heard::ByWatch, now);
+    beliefs.sweep(now);
+    let mut triggers = beliefs.subscribe();
+    let later = now + std::time::Duration::from_secs(16);
+    beliefs.sweep(later);
+    beliefs.sweep(later);
+    assert_eq!(drained(&mut triggers), ["billing"]);
+    assert!(beliefs.is_member_suspected("demo", "billing"));
+    beliefs.note_members("demo", "billing", &[member("a", 1)], later);
+    assert!(!beliefs.is_member_suspected("demo", "billing"));
+    let facts = beliefs.partitions("demo", "billing", later);
+    assert_eq!(facts.members[0].life, partitions::Life::Silent);
+    assert_eq!(facts.members[0].unchanged_for.as_secs(), 16);
 }
 
 #[test]

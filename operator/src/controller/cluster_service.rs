@@ -1,7 +1,8 @@
 //! The controller of ClusterServices.
 //!
 //! Triggers: any change of a ClusterService; a changed holder, term, setting or presence of its Leases
-//! (renewals are no triggers); a holder that fell silent; a back-off or a recheck of its own.
+//! (renewals are no triggers); a changed table or member; a holder that fell silent; a back-off, a recheck
+//! or a deadline of its own.
 
 pub mod apply;
 pub mod observe;
@@ -143,18 +144,21 @@ async fn pass(
     Ok(next_look(&facts, context.timers.recheck))
 }
 
-/// A Lease without our labels is in no watch, so its name is read now and then.
+/// A Lease without our labels is in no watch, so its name is read now and then; handoffs and silent
+/// members have deadlines.
 fn next_look(facts: &Facts, recheck: Duration) -> Action {
     let is_elected = facts.service.spec.cluster_scope == ClusterScope::Cluster;
     let is_unwatched = facts.leader.reading.is_none()
         || facts.blind.is_some()
         || matches!(facts.settings, SettingsFacts::Foreign(_));
-    if is_elected && is_unwatched {
+    let look = (is_elected && is_unwatched)
         // Without jitter all objects would wake together.
-        Action::requeue(recheck.mul_f64(rand::random_range(0.8..1.2)))
-    } else {
-        Action::await_change()
-    }
+        .then(|| recheck.mul_f64(rand::random_range(0.8..1.2)));
+    let deadline = plan::next_deadline(facts);
+    look.into_iter()
+        .chain(deadline)
+        .min()
+        .map_or_else(Action::await_change, Action::requeue)
 }
 
 #[allow(clippy::needless_pass_by_value)] // the shape that the runtime asks for

@@ -106,7 +106,8 @@ fn related(service: &ClusterService, holder: &str) -> Option<ObjectReference> {
     })
 }
 
-fn cut(mut note: String) -> String {
+/// Within what the API allows.
+pub(super) fn cut(mut note: String) -> String {
     if note.len() > NOTE_BYTES_MAX {
         note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));
     }

@@ -1,5 +1,7 @@
 //! Apply: performs a plan. Every step may be repeated: after a crash between any two writes the next
-//! pass ends in the same objects and Events. Order: settings, Events, status.
+//! pass ends in the same objects and Events. Order: settings, stale members, Events, status.
+
+mod partitions;
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace, events::v1::Event};
 use kube::{
@@ -30,6 +32,10 @@ const LEASES: Action = Action {
     group: "coordination.k8s.io",
     resource: "leases",
 };
+const DELETE_LEASE: Action = Action {
+    verb: "delete",
+    ..LEASES
+};
 const CREATE_EVENT: Action = Action {
     verb: "create",
     group: "events.k8s.io",
@@ -50,8 +56,13 @@ const PATCH_STATUS: Action = Action {
 pub async fn apply(context: &Context, facts: &Facts, plan: &Plan) -> Result<(), Error> {
     let namespace = facts.service.namespace().unwrap_or_default();
     let mut problem = apply_settings(context, facts, plan, &namespace).await.err();
+    problem = problem.or(partitions::collect(context, facts, plan, &namespace)
+        .await
+        .err());
     let (announced, trouble) = announce(context, facts, plan, &namespace).await;
     problem = problem.or(trouble);
+    let trouble = partitions::announce(context, facts, plan, &namespace).await;
+    problem = problem.or(trouble.err());
     if matches!(problem, Some(Error::NotLeading)) {
         return Err(Error::NotLeading);
     }
@@ -112,22 +123,23 @@ async fn apply_settings(
             if foreign(&found, facts).is_some() {
                 return Ok(());
             }
-            let exactly_this = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: found.uid(),
-                    resource_version: found.resource_version(),
-                }),
-                ..DeleteParams::default()
-            };
-            let action = Action {
-                verb: "delete",
-                ..LEASES
-            };
+            let exactly_this = exactly(found.uid(), found.resource_version());
             context
-                .write(action, namespace, api.delete(&name, &exactly_this))
+                .write(DELETE_LEASE, namespace, api.delete(&name, &exactly_this))
                 .await
                 .map(drop)
         }
+    }
+}
+
+/// Deletes this revision of this object, and no other.
+fn exactly(uid: Option<String>, resource_version: Option<String>) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid,
+            resource_version,
+        }),
+        ..DeleteParams::default()
     }
 }
 

@@ -1,16 +1,19 @@
 //! Observe: collects what a pass decides on. Mostly from memory; a Lease that the label watch does not
 //! show, or whose holder fell silent, is read by name.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, core::DeserializeGuard};
+use kube::{Api, api::ListParams, core::DeserializeGuard};
 use kube_runtime::reflector::{ObjectRef, Store};
-use leasehold_crds::{ClusterId, ClusterScope, ClusterService, Settings, keys};
+use leasehold_crds::{ClusterId, ClusterScope, ClusterService, LeaderStrategy, Settings, keys};
 use tokio::time::Instant;
 
 use crate::{
-    belief::{Guarded, Heard, LeaseBelief, LeaseReading, LeaseState, Sighting, record::shortened},
+    belief::{
+        Guarded, Heard, LeaseBelief, LeaseReading, LeaseState, Sighting,
+        partitions::PartitionFacts, record::shortened,
+    },
     context::Context,
     error::{Action, Error},
 };
@@ -20,6 +23,12 @@ pub const GET_LEASE: Action = Action {
     verb: "get",
     group: "coordination.k8s.io",
     resource: "leases",
+};
+
+/// Reading the member Leases of a cluster id.
+pub const LIST_LEASES: Action = Action {
+    verb: "list",
+    ..GET_LEASE
 };
 
 /// All that one pass needs to know.
@@ -37,8 +46,32 @@ pub struct Facts {
     pub leader: LeaderFacts,
     /// The settings Lease.
     pub settings: SettingsFacts,
+    /// The table of the partitions, and the pods that take part.
+    pub partitions: PartitionFacts,
+    /// A handoff that takes longer is stuck.
+    pub stuck_after: Duration,
     /// Why the leader is not known now, if so.
     pub blind: Option<Blind>,
+}
+
+impl Facts {
+    /// It is declared to have partitions.
+    pub fn is_partitioned(&self) -> bool {
+        self.service.spec.leader_strategy == Some(LeaderStrategy::Partitioned)
+    }
+
+    /// It is the oldest of its id: its spec counts, and it cleans up.
+    pub fn is_oldest(&self) -> bool {
+        let mut peers = self.peers.iter();
+        peers.all(|peer| age(peer) > age(&self.service))
+    }
+}
+
+/// Orders by age; the uid decides within one second.
+pub fn age(service: &ClusterService) -> (Option<jiff::Timestamp>, String) {
+    let metadata = &service.metadata;
+    let created = metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, metadata.uid.clone().unwrap_or_default())
 }
 
 /// What is known of the leader Lease.
@@ -104,6 +137,7 @@ pub async fn observe(
         ClusterScope::Cluster => look_closer(context, &namespace, &cluster_id).await,
         ClusterScope::Node => (None, None),
     };
+    let blind = blind.or(look_at_members(context, &namespace, &cluster_id).await);
     let belief = beliefs.lease(&namespace, &lease);
     let leader = LeaderFacts {
         state: belief
@@ -124,11 +158,47 @@ pub async fn observe(
         first_seen: beliefs
             .first_seen(&namespace, &name)
             .unwrap_or_else(Instant::now),
+        partitions: beliefs.partitions(&namespace, cluster_id.as_str(), Instant::now()),
+        stuck_after: context.timers.stuck_after,
         cluster_id,
         peers,
         leader,
         settings,
         blind,
+    }
+}
+
+/// Reads the member Leases if one of them is silent: the watch may be deaf.
+async fn look_at_members(
+    context: &Context,
+    namespace: &str,
+    cluster_id: &ClusterId,
+) -> Option<Blind> {
+    let id = cluster_id.as_str();
+    if !context.beliefs.is_member_suspected(namespace, id) {
+        return None;
+    }
+    let api: Api<DeserializeGuard<Lease>> = Api::namespaced(context.client.clone(), namespace);
+    let members = ListParams::default().labels(&format!(
+        "{}={id},{}={}",
+        keys::LABEL_CLUSTER_ID,
+        keys::LABEL_LEASE,
+        keys::LEASE_MEMBER
+    ));
+    // Asked before the answer was made: what it does not show was gone by then.
+    match context
+        .within(LIST_LEASES, namespace, api.list(&members))
+        .await
+    {
+        Ok(listed) => {
+            let beliefs = &context.beliefs;
+            beliefs.note_members(namespace, id, &listed.items, Instant::now());
+            None
+        }
+        Err(error) => Some(Blind {
+            reason: error.reason(),
+            message: format!("Who takes part is not known: {error}"),
+        }),
     }
 }
 

@@ -1,13 +1,17 @@
 //! Plan: from facts to a list of wanted changes, as a value. Nothing here reads or writes.
 
+mod partitions;
+
 use leasehold_crds::{
-    ClusterScope, ClusterService, ClusterServiceSpec, LeadershipTerm, Settings,
+    ClusterScope, ClusterServiceSpec, LeaderStrategy, LeadershipTerm, Settings,
     cluster_service::HISTORY_LENGTH_MAX,
 };
 use tokio::time::Instant;
 
-use super::observe::{Facts, SettingsFacts};
+use super::observe::{Facts, SettingsFacts, age};
 use crate::belief::{Ending, Heard, Sighting, record::pod_of};
+
+pub use partitions::{Rebalanced, Stale, Stuck, next_deadline, stuck_since};
 
 /// What one pass wants.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,12 @@ pub struct Plan {
     pub announcements: Vec<Announcement>,
     /// History before any of them is announced, newest first.
     pub history: Vec<LeadershipTerm>,
+    /// A change of the table to announce.
+    pub rebalanced: Option<Rebalanced>,
+    /// A handoff that does not end, to announce.
+    pub stuck: Option<Stuck>,
+    /// Member Leases to collect (H6).
+    pub stale: Vec<Stale>,
 }
 
 /// Two ClusterServices claim one id with different settings (`ClusterIdConflict`).
@@ -76,6 +86,9 @@ pub fn plan(facts: &Facts) -> Plan {
         settings,
         announcements,
         history,
+        rebalanced: partitions::rebalanced(facts),
+        stuck: partitions::stuck(facts),
+        stale: partitions::stale(facts),
     }
 }
 
@@ -92,16 +105,6 @@ fn conflict(facts: &Facts) -> Option<Conflict> {
     })
 }
 
-/// Orders by age; the uid decides within one second.
-fn age(service: &ClusterService) -> (Option<jiff::Timestamp>, String) {
-    let created = service
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map(|time| time.0);
-    (created, service.metadata.uid.clone().unwrap_or_default())
-}
-
 fn differences(mine: &ClusterServiceSpec, other: &ClusterServiceSpec) -> Vec<String> {
     let text = |spec: &ClusterServiceSpec| {
         let strategy = spec
@@ -115,6 +118,12 @@ fn differences(mine: &ClusterServiceSpec, other: &ClusterServiceSpec) -> Vec<Str
         [
             ("clusterScope", scope.to_owned()),
             ("leaderStrategy", strategy.to_owned()),
+            (
+                "partitions",
+                spec.partitions
+                    .map_or("none".to_owned(), |it| it.to_string()),
+            ),
+            ("hash", hash(spec).unwrap_or("none").to_owned()),
             ("lease.durationSeconds", lease.duration_seconds.to_string()),
             (
                 "lease.heartbeatSeconds",
@@ -138,12 +147,14 @@ fn differences(mine: &ClusterServiceSpec, other: &ClusterServiceSpec) -> Vec<Str
         .collect()
 }
 
+/// The hash in force, under a strategy that has one.
+pub fn hash(spec: &ClusterServiceSpec) -> Option<&'static str> {
+    let is_partitioned = spec.leader_strategy == Some(LeaderStrategy::Partitioned);
+    is_partitioned.then(|| spec.hash.unwrap_or_default().as_str())
+}
+
 fn settings_step(facts: &Facts, in_conflict: bool) -> SettingsStep {
-    let is_oldest = facts
-        .peers
-        .iter()
-        .all(|peer| age(peer) > age(&facts.service));
-    if facts.service.spec.paused || in_conflict || !is_oldest {
+    if facts.service.spec.paused || in_conflict || !facts.is_oldest() {
         return SettingsStep::Keep;
     }
     let Some(strategy) = facts.service.spec.leader_strategy else {
@@ -156,8 +167,8 @@ fn settings_step(facts: &Facts, in_conflict: bool) -> SettingsStep {
         version: Settings::VERSION,
         generation: facts.service.metadata.generation.unwrap_or_default(),
         strategy: strategy.as_str().to_owned(),
-        partitions: None,
-        hash: None,
+        partitions: facts.service.spec.partitions.map(i64::from),
+        hash: hash(&facts.service.spec).map(str::to_owned),
         lease: facts.service.spec.lease.into(),
         drain_timeout_seconds: None,
     };

@@ -1,12 +1,14 @@
 //! Status: from old status and facts to the new one. Pure; the same facts give the same status
 //! (`status-is-derived`), so nothing is written while nothing changes (`quiet-when-settled`).
 
+mod mismatch;
+mod partitions;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use leasehold_crds::{
     ClusterScope, ClusterServiceStatus, Leader, LeadershipTerm,
     condition::{self, reason},
     keys,
-    settings::{Fixed, LeaseSettings},
 };
 use serde_json::{Map, Value};
 
@@ -20,6 +22,7 @@ use crate::{
 };
 
 /// What a condition says.
+#[derive(Clone)]
 struct Verdict {
     status: &'static str,
     reason: &'static str,
@@ -54,13 +57,23 @@ pub fn status(
     let generation = facts.service.metadata.generation;
     let elected = leader_elected(facts);
     let stalled = stalled(plan, problem);
-    let verdicts = [
-        (condition::READY, ready(facts, plan, problem, &elected)),
+    let spread = partitions::verdicts(facts, &old.conditions, now);
+    let mut verdicts = vec![
+        (
+            condition::READY,
+            ready(facts, plan, problem, &elected, &spread),
+        ),
         (condition::LEADER_ELECTED, elected),
-        (condition::SETTINGS_MISMATCH, settings_mismatch(facts)),
+    ];
+    verdicts.extend(spread);
+    verdicts.extend([
+        (
+            condition::SETTINGS_MISMATCH,
+            mismatch::settings_mismatch(facts),
+        ),
         (condition::PAUSED, paused(facts)),
         (condition::STALLED, stalled),
-    ];
+    ]);
     let conditions = verdicts
         .into_iter()
         .map(|(type_, verdict)| condition(&old.conditions, type_, verdict, generation, now))
@@ -69,8 +82,8 @@ pub fn status(
         observed_generation: generation,
         conditions,
         leader: leader(facts),
-        partitions: None,
-        members: None,
+        partitions: partitions::partitions(facts),
+        members: partitions::members(facts),
         history: Some(history),
     }
 }
@@ -196,7 +209,13 @@ fn leader_elected(facts: &Facts) -> Verdict {
     }
 }
 
-fn ready(facts: &Facts, plan: &Plan, problem: Option<&Error>, elected: &Verdict) -> Verdict {
+fn ready(
+    facts: &Facts,
+    plan: &Plan,
+    problem: Option<&Error>,
+    elected: &Verdict,
+    spread: &[(&str, Verdict)],
+) -> Verdict {
     if let Some(conflict) = &plan.conflict {
         return verdict(
             false,
@@ -210,13 +229,27 @@ fn ready(facts: &Facts, plan: &Plan, problem: Option<&Error>, elected: &Verdict)
     if facts.service.spec.cluster_scope == ClusterScope::Node {
         return verdict(true, reason::NODE_SCOPED, elected.message.clone());
     }
-    if elected.status == "True" {
-        return verdict(true, reason::SETTLED, elected.message.clone());
+    if elected.status != "True" {
+        return elected.clone();
     }
-    Verdict {
-        status: elected.status,
-        reason: elected.reason,
-        message: elected.message.clone(),
+    let found = |type_: &str| spread.iter().find(|(it, _)| *it == type_).map(|(_, it)| it);
+    if let Some(stuck) = found(condition::HANDOFF_STUCK).filter(|it| it.status == "True") {
+        return Verdict {
+            status: "False",
+            ..stuck.clone()
+        };
+    }
+    match found(condition::PARTITIONS_OWNED) {
+        // A rebalance is part of an ordinary day.
+        Some(owned) if owned.reason == reason::REBALANCING => {
+            verdict(true, reason::REBALANCING, owned.message.clone())
+        }
+        Some(owned) if owned.status != "True" => owned.clone(),
+        Some(owned) => {
+            let message = format!("{} {}", elected.message, owned.message);
+            verdict(true, reason::SETTLED, message)
+        }
+        None => verdict(true, reason::SETTLED, elected.message.clone()),
     }
 }
 
@@ -250,108 +283,6 @@ fn paused(facts: &Facts) -> Verdict {
     } else {
         verdict(false, reason::RUNNING, "spec.paused is false.")
     }
-}
-
-/// Compares what the leader's code fixes with what the spec declares.
-fn settings_mismatch(facts: &Facts) -> Verdict {
-    let reading = facts.leader.reading.as_ref().filter(|_| is_shown(facts));
-    let Some(reading) = reading.filter(|_| facts.leader.state == LeaseState::Held) else {
-        return verdict(
-            false,
-            reason::IN_STEP,
-            "There is no leader whose settings could differ.",
-        );
-    };
-    let fixed = match reading.fixed.as_deref().map(Fixed::parse) {
-        None => Fixed::default(),
-        Some(Ok(fixed)) => fixed,
-        Some(Err(error)) => {
-            let message = format!(
-                "What the leader says about its fixed values cannot be read: {}",
-                shortened(&error.to_string())
-            );
-            return unknown(reason::FIXED_MALFORMED, message);
-        }
-    };
-    let mismatches = mismatches(&fixed, facts);
-    if !mismatches.is_empty() {
-        let message = format!(
-            "The leader's code fixes values that differ from the spec: {}. Change the code or the spec.",
-            mismatches.join("; ")
-        );
-        return verdict(true, reason::FIXED_IN_CODE, message);
-    }
-    verdict(
-        false,
-        reason::IN_STEP,
-        following(reading.settings_generation.as_deref(), facts),
-    )
-}
-
-fn following(followed: Option<&str>, facts: &Facts) -> String {
-    let declared = facts
-        .service
-        .metadata
-        .generation
-        .unwrap_or_default()
-        .to_string();
-    match followed {
-        None => "The leader does not say which settings it follows.".to_owned(),
-        Some(followed) if followed == declared => {
-            format!("The leader follows the settings of generation {declared}.")
-        }
-        Some(followed) => format!("The leader follows the settings of generation {followed}."),
-    }
-}
-
-fn mismatches(fixed: &Fixed, facts: &Facts) -> Vec<String> {
-    let declared: LeaseSettings = facts.service.spec.lease.into();
-    let lease = fixed.lease.unwrap_or_default();
-    let numbers = [
-        (
-            "lease.durationSeconds",
-            lease.duration_seconds,
-            declared.duration_seconds,
-        ),
-        (
-            "lease.heartbeatSeconds",
-            lease.heartbeat_seconds,
-            declared.heartbeat_seconds,
-        ),
-        (
-            "lease.attemptTimeoutSeconds",
-            lease.attempt_timeout_seconds,
-            declared.attempt_timeout_seconds,
-        ),
-        (
-            "lease.stopBudgetSeconds",
-            lease.stop_budget_seconds,
-            declared.stop_budget_seconds,
-        ),
-    ];
-    let mut found: Vec<String> = numbers
-        .into_iter()
-        .filter_map(|(field, fixed, declared)| {
-            let fixed = fixed?;
-            #[allow(clippy::float_cmp)] // whole seconds are exact
-            (fixed != declared as f64)
-                .then(|| format!("{field} is {fixed} in code and {declared} in the spec"))
-        })
-        .collect();
-    let strategy = facts
-        .service
-        .spec
-        .leader_strategy
-        .map(leasehold_crds::LeaderStrategy::as_str);
-    if let (Some(fixed), Some(declared)) = (fixed.strategy.as_deref(), strategy)
-        && fixed != declared
-    {
-        let fixed = shortened(fixed);
-        found.push(format!(
-            "leaderStrategy is {fixed} in code and {declared} in the spec"
-        ));
-    }
-    found
 }
 
 /// The merge patch that turns one status into another; `None` if they mean the same.

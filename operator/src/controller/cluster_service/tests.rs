@@ -1,5 +1,8 @@
 //! Tables for plan and status.
 
+mod collect;
+mod partitions;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
@@ -15,7 +18,9 @@ use super::{
     status::{patch, status},
     *,
 };
-use crate::belief::{Ending, Heard, LeaseReading, LeaseState, Sighting};
+use crate::belief::{
+    Ending, Heard, LeaseReading, LeaseState, Sighting, partitions::PartitionFacts,
+};
 
 const UID: &str = "0f3c11aa-77d2";
 
@@ -48,6 +53,8 @@ fn facts(service: ClusterService) -> Facts {
             unlabelled: None,
         },
         settings: SettingsFacts::Absent,
+        partitions: PartitionFacts::default(),
+        stuck_after: Duration::from_mins(1),
         blind: None,
     }
 }
