@@ -2,13 +2,17 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use leasehold_crds::ClusterId;
 
 /// Shows who leads each ClusterService, hands settings to its pods, and announces every change.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "leasehold-operator", version)]
 pub struct Args {
+    /// What to do instead of running.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Namespace to serve; may be given more than once or with commas. Default: all namespaces.
     #[arg(
         long = "namespace",
@@ -27,7 +31,7 @@ pub struct Args {
     pub metrics_address: SocketAddr,
 
     /// Kubeconfig to use. Default: the pod's service account, else $KUBECONFIG or ~/.kube/config.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub kubeconfig: Option<PathBuf>,
 
     /// Namespace of the operator's own leader Lease. Default: that of the pod or the kubeconfig.
@@ -42,6 +46,19 @@ pub struct Args {
     /// Divides every wait of the operator, so that tests see hours in minutes.
     #[arg(long, hide = true, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub timers_divisor: u32,
+}
+
+/// What the program does besides being the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Prints who owns which partition of a ClusterService, and what its handoffs wait for.
+    Partitions {
+        /// Name of the ClusterService.
+        name: String,
+        /// Its namespace. Default: that of the kubeconfig or the pod.
+        #[arg(short = 'n', long = "namespace", value_name = "NAMESPACE", value_parser = namespace)]
+        namespace: Option<String>,
+    },
 }
 
 /// How log lines look.
@@ -92,6 +109,33 @@ mod tests {
     fn namespaces_may_be_repeated_or_joined_and_count_once() {
         let args = parse(&["--namespace", "b,a", "--namespace", "a"]).unwrap();
         assert_eq!(args.regions(), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn partitions_are_asked_for_by_name_with_the_flags_in_any_place() {
+        for flags in [
+            ["partitions", "billing", "-n", "demo", "--kubeconfig", "k"],
+            [
+                "--kubeconfig",
+                "k",
+                "partitions",
+                "--namespace",
+                "demo",
+                "billing",
+            ],
+        ] {
+            let args = parse(&flags).unwrap();
+            assert_eq!(args.kubeconfig, Some(PathBuf::from("k")));
+            let command = Command::Partitions {
+                name: "billing".into(),
+                namespace: Some("demo".into()),
+            };
+            assert_eq!(args.command, Some(command));
+        }
+        let message = parse(&["partitions"]).unwrap_err();
+        assert!(message.contains("<NAME>"), "{message}");
+        let message = parse(&["partitions", "billing", "-n", "Demo"]).unwrap_err();
+        assert!(message.contains("DNS label"), "{message}");
     }
 
     #[test]

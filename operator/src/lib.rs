@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`args`] | flags and environment |
 //! | [`run`] | the only wiring |
+//! | [`command`] | what the program prints instead of running |
 //! | [`watch`], [`belief`] | what is seen of Leases and ClusterServices |
 //! | [`controller`] | observe, plan, apply, status |
 //! | [`object`] | builders of what is written |
@@ -16,6 +17,7 @@
 pub mod admin;
 pub mod args;
 pub mod belief;
+pub mod command;
 pub mod context;
 pub mod controller;
 pub mod error;

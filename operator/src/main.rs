@@ -3,10 +3,22 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use leasehold_operator::{args::Args, run};
+use leasehold_operator::{args::Args, command, run};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut args = Args::parse();
+    if let Some(wanted) = args.command.take() {
+        return match command::in_runtime(wanted, args.kubeconfig.as_deref()) {
+            Ok(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("leasehold-operator: {error}");
+                ExitCode::from(error.exit_code())
+            }
+        };
+    }
     run::start_log(args.log_format);
     match run::in_runtime(args) {
         Ok(()) => ExitCode::SUCCESS,

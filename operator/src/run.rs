@@ -73,6 +73,14 @@ pub enum RunError {
     /// A part that should never end did.
     #[error("{0} ended unexpectedly")]
     PartEnded(&'static str),
+    /// What was asked for cannot be read.
+    #[error("{what} cannot be read: {problem}")]
+    Unread {
+        /// Which objects.
+        what: String,
+        /// What the API server or its answer says.
+        problem: String,
+    },
     /// The runtime could not be made.
     #[error("the async runtime cannot be started: {0}")]
     Runtime(std::io::Error),
@@ -84,6 +92,7 @@ impl RunError {
         match self {
             Self::Kubeconfig { .. } | Self::MetricsAddress { .. } | Self::Credentials { .. } => 2,
             Self::Unreachable { .. }
+            | Self::Unread { .. }
             | Self::Election(_)
             | Self::PartEnded(_)
             | Self::Runtime(_) => 1,
@@ -279,7 +288,7 @@ impl Drop for Leading {
 }
 
 /// The given kubeconfig; else the pod's service account; else the usual kubeconfig.
-async fn config(kubeconfig: Option<&Path>) -> Result<Config, RunError> {
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, RunError> {
     if let Some(path) = kubeconfig {
         let origin = format!("--kubeconfig {}", path.display());
         let unusable = |problem: String| RunError::Kubeconfig {
