@@ -19,6 +19,28 @@ pub(super) fn fnv1a(key: &[u8]) -> u64 {
     hash
 }
 
+/// How many keys are hashed in step. Each byte of a key waits for the one before it, for about four
+/// cycles; four keys together keep the multiplier busy.
+const LANES: usize = 4;
+
+/// FNV-1a of several keys at once.
+fn fnv1a_each(keys: [&[u8]; LANES]) -> [u64; LANES] {
+    let shared = keys.iter().map(|key| key.len()).min().unwrap_or(0);
+    let heads = keys.map(|key| &key[..shared]);
+    let mut hashes = [FNV_OFFSET; LANES];
+    for at in 0..shared {
+        for (hash, key) in hashes.iter_mut().zip(heads) {
+            *hash = (*hash ^ u64::from(key[at])).wrapping_mul(FNV_PRIME);
+        }
+    }
+    for (hash, key) in hashes.iter_mut().zip(keys) {
+        for byte in &key[shared..] {
+            *hash = (*hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
+        }
+    }
+    hashes
+}
+
 /// The finalizer of MurmurHash3: every bit of the input reaches every bit of the result. Without it
 /// keys that differ in their last letters only fall into few ranges.
 pub(super) const fn fmix64(mut hash: u64) -> u64 {
@@ -32,7 +54,10 @@ pub(super) const fn fmix64(mut hash: u64) -> u64 {
 impl HashId {
     /// The hash of a key: of its bytes as they are, of any length, empty too.
     pub fn of(self, key: &[u8]) -> u64 {
-        let hash = fnv1a(key);
+        self.finish(fnv1a(key))
+    }
+
+    const fn finish(self, hash: u64) -> u64 {
         match self {
             Self::CsHash1 => fmix64(hash),
             Self::K8sRange1 => hash,
@@ -44,6 +69,19 @@ impl Layout {
     /// The partition of a key.
     pub fn partition_for_key(self, key: &[u8]) -> Partition {
         self.partition_of(self.hash().of(key))
+    }
+
+    /// The partitions of many keys, in their order: faster than one after the other.
+    pub fn partitions_for_keys<K: AsRef<[u8]>>(self, keys: &[K]) -> Vec<Partition> {
+        let (groups, rest) = keys.as_chunks::<LANES>();
+        let mut partitions = Vec::with_capacity(keys.len());
+        for [a, b, c, d] in groups {
+            let hashes = fnv1a_each([a.as_ref(), b.as_ref(), c.as_ref(), d.as_ref()]);
+            let of = |hash| self.partition_of(self.hash().finish(hash));
+            partitions.extend(hashes.map(of));
+        }
+        partitions.extend(rest.iter().map(|key| self.partition_for_key(key.as_ref())));
+        partitions
     }
 }
 
@@ -190,6 +228,19 @@ mod tests {
         assert_eq!(HashId::CsHash1.of(&long), 0x617d_03bf_922e_fe7f);
         let partition = layout(HashId::CsHash1, 1000).partition_for_key(&long);
         assert_eq!(partition.number(), 380);
+    }
+
+    #[test]
+    fn many_keys_have_the_same_partitions_as_one_after_the_other() {
+        let keys: Vec<String> = (0..103_usize).map(|n| "äb-7".repeat(n * 7 % 11)).collect();
+        for hash in [HashId::CsHash1, HashId::K8sRange1] {
+            let layout = layout(hash, 4096);
+            let single: Vec<_> = keys
+                .iter()
+                .map(|key| layout.partition_for_key(key.as_bytes()))
+                .collect();
+            assert_eq!(layout.partitions_for_keys(&keys), single);
+        }
     }
 
     #[test]
