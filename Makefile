@@ -1,7 +1,7 @@
 # The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test sim chaos soak bench-election mutants fmt lint docs deny crds verify tools
+.PHONY: help demo up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools
 
 SEED ?=
 HOURS ?= 10000
@@ -36,6 +36,9 @@ soak: tools ## Half an hour of chaos, ten settled minutes with zero writes, and 
 
 bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/election.json
 	@scripts/bench-election.sh
+
+bench-partitions: tools ## Keys to partitions, partitions to members, and what moves, beside other ways
+	@scripts/bench-partitions.sh
 
 mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
 	@scripts/mutants.sh
