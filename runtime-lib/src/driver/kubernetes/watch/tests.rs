@@ -10,8 +10,11 @@ use hyper::body::{Bytes, Frame};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::driver::Feed;
+use crate::driver::kubernetes::KubernetesStore;
 use crate::driver::kubernetes::dialer::Dialer;
+use crate::driver::{Feed, LeaseStore};
+
+mod members;
 
 type Body = UnsyncBoxBody<Bytes, tower::BoxError>;
 type Frames = mpsc::UnboundedSender<Result<Frame<Bytes>, tower::BoxError>>;
@@ -23,8 +26,37 @@ struct Server {
     list_status: Option<u16>,
     lists: usize,
     gets: usize,
-    watches: Vec<Frames>,
+    /// With what was asked for.
+    watches: Vec<(String, Frames)>,
     queries: Vec<String>,
+}
+
+impl Server {
+    /// Watches that somebody still reads.
+    fn open(&self) -> Vec<&str> {
+        let open = self
+            .watches
+            .iter()
+            .filter(|(_, frames)| !frames.is_closed());
+        open.map(|(query, _)| query.as_str()).collect()
+    }
+
+    /// True if there was a watch to send it on.
+    fn send(&self, part: &str, line: &Bytes) -> bool {
+        let mut watches = self.watches.iter().rev();
+        let found = watches.find(|(query, frames)| query.contains(part) && !frames.is_closed());
+        found.is_some_and(|(_, frames)| {
+            let frame = Frame::data(line.clone());
+            frames.unbounded_send(Ok(frame)).is_ok()
+        })
+    }
+
+    fn lists_of(&self, part: &str) -> usize {
+        self.queries
+            .iter()
+            .filter(|query| query.contains(part))
+            .count()
+    }
 }
 
 struct NoConnections;
@@ -38,14 +70,7 @@ impl Dialer for NoConnections {
 
 struct World {
     server: Arc<Mutex<Server>>,
-    subscriptions: Arc<Subscriptions>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    store: KubernetesStore,
 }
 
 impl World {
@@ -64,21 +89,23 @@ impl World {
         });
         let client = kube::Client::new(service, "shop");
         let requests = Requests::new(client, Arc::new(NoConnections), "shop".to_owned());
+        let requests = Arc::new(requests);
         let watch = Watch {
-            requests: Arc::new(requests),
+            requests: Arc::clone(&requests),
             subscriptions: Arc::clone(&subscriptions),
             clock: Clock::test(),
         };
-        let task = tokio::spawn(Arc::new(watch).run_shared());
-        Self {
-            server,
+        let store = KubernetesStore {
+            requests,
             subscriptions,
-            task,
-        }
+            watch: Arc::new(watch),
+            tasks: Mutex::default(),
+        };
+        Self { server, store }
     }
 
     fn follow(&self, key: &str) -> Feed {
-        let feed = self.subscriptions.subscribe(&LeaseKey::new(key).unwrap());
+        let feed = self.store.watch(&LeaseKey::new(key).unwrap());
         feed.expect_heartbeat(Duration::from_secs(5));
         feed
     }
@@ -89,10 +116,14 @@ impl World {
 
     /// Sends an event on the newest watch.
     async fn send(&self, event: Value) {
+        self.send_on("", event).await;
+    }
+
+    /// Sends an event on the newest open watch that asked for this.
+    async fn send_on(&self, part: &str, event: Value) {
+        let line = Bytes::from(format!("{event}\n"));
         for _ in 0..1000 {
-            if let Some(frames) = self.server().watches.last() {
-                let line = Bytes::from(format!("{event}\n"));
-                frames.unbounded_send(Ok(Frame::data(line))).unwrap();
+            if self.server().send(part, &line) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -105,7 +136,7 @@ fn answer(server: &mut Server, uri: &http::Uri) -> Response<Body> {
     let query = uri.query().unwrap_or_default();
     if query.contains("watch=true") {
         let (frames, body) = mpsc::unbounded();
-        server.watches.push(frames);
+        server.watches.push((query.to_owned(), frames));
         return Response::new(StreamBody::new(body).boxed_unsync());
     }
     if uri.path().ends_with("/leases") {
