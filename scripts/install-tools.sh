@@ -18,6 +18,7 @@ need git git          # names the source in builds; lists files for `tidy`
 need make make
 need curl curl        # readiness in scripts
 need flock util-linux # one builder at a time in the cache
+need python3 python3  # reads the wire format as its page says
 need unshare util-linux # pods as processes have their own mount and UTS namespaces
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 [ -d /etc/ssl/certs ] || missing+=(ca-certificates)
