@@ -120,10 +120,9 @@ impl LeaseKey {
         let key = Self::new(id).ok()?;
         match kind.split_once('.') {
             Some((MEMBER, member)) => key.member(member).ok(),
-            Some(_) => None,
             None if kind == LEADER => Some(key),
             None if kind == ASSIGNMENT => Some(key.assignment()),
-            None => None,
+            _ => None,
         }
     }
 

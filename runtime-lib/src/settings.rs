@@ -42,19 +42,12 @@ const PARTITIONED: &str = "partitioned";
 impl Declared {
     /// A service follows no declaration that was made for the other strategy.
     pub(crate) fn check_strategy(&self, is_partitioned: bool) -> Result<(), String> {
-        let name = |partitioned| match partitioned {
-            true => PARTITIONED,
-            false => LEADER_ELECTED,
+        let (found, allowed) = match (self.partitioned.is_some(), is_partitioned) {
+            (true, false) => (PARTITIONED, LEADER_ELECTED),
+            (false, true) => (LEADER_ELECTED, PARTITIONED),
+            _ => return Ok(()),
         };
-        let found = self.partitioned.is_some();
-        if found == is_partitioned {
-            return Ok(());
-        }
-        Err(format!(
-            "strategy: found {:?}, allowed is {:?}",
-            name(found),
-            name(is_partitioned)
-        ))
+        Err(format!("strategy: found {found:?}, allowed is {allowed:?}"))
     }
 }
 

@@ -22,7 +22,7 @@ const VERSION: u64 = 1;
 ///
 /// Never fails: what cannot be read says why, and whether a later version wrote it.
 pub fn read<'a>(kind: &LeaseKind, annotation: impl Fn(&str) -> Option<&'a str>) -> Contents {
-    let (name, read): (_, fn(&str) -> Result<Contents, Unreadable>) = match kind {
+    let (name, read): (_, Reader) = match kind {
         LeaseKind::Leader => return Contents::Nothing,
         LeaseKind::Member(_) => (keys::ANNOTATION_MEMBER, |text| {
             Ok(Contents::Member(Arc::new(member::read(text)?)))
@@ -56,6 +56,8 @@ pub fn write(contents: &Contents) -> Result<Option<(&'static str, String)>, Stri
         Err(problem) => Err(format!("{name}: {problem}")),
     }
 }
+
+type Reader = fn(&str) -> Result<Contents, Unreadable>;
 
 /// Why a text could not be read.
 #[derive(Debug, PartialEq, Eq)]

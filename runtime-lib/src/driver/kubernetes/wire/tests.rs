@@ -138,7 +138,7 @@ fn the_text_of_a_table_is_fixed() {
     let table = Contents::Table(Arc::new(small_table()));
     assert_eq!(
         text_of(&table),
-        r##"{"version":1,"layout":{"generation":3,"hash":"cs-hash/1","partitions":6},"epochs":[48213,1226,46980],"members":["web-0#3","web-1#1","web.2#9"],"parts":"0*2 1@1/0,2 1 -@0 2@2","prevAll":[1],"rebalance":{"reason":"web-1 joined","moves":2,"least":2},"queued":96}"##
+        r#"{"version":1,"layout":{"generation":3,"hash":"cs-hash/1","partitions":6},"epochs":[48213,1226,46980],"members":["web-0#3","web-1#1","web.2#9"],"parts":"0*2 1@1/0,2 1 -@0 2@2","prevAll":[1],"rebalance":{"reason":"web-1 joined","moves":2,"least":2},"queued":96}"#
     );
     assert_eq!(read_back(&LeaseKind::Assignment, &table), table);
 }
