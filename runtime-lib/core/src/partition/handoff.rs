@@ -229,6 +229,7 @@ impl Handoff {
         self.table = None;
         self.waiting.clear();
         self.owed.clear();
+        self.others.clear();
         self.known = None;
         self.published = None;
         for (slot, work) in &mut self.works {
@@ -299,6 +300,7 @@ impl Handoff {
             .collect();
         self.drain(|slot, _| unwanted.contains(slot), out);
         let mut watched = BTreeSet::new();
+        let mut awaited = BTreeSet::new();
         let mut start = Vec::new();
         for partition in &self.waiting {
             let slot = Slot {
@@ -308,6 +310,7 @@ impl Handoff {
             if self.works.contains_key(&slot) {
                 continue;
             }
+            awaited.extend(table.waits_for(*partition).map(|member| &member.name));
             let mut free = true;
             for holder in self.holders(me, table, *partition) {
                 free = false;
@@ -317,6 +320,9 @@ impl Handoff {
                 start.push((slot, part.epoch));
             }
         }
+        // Whoever was seen released is followed no longer, but not forgotten while others of the
+        // same partition are awaited: a release is never taken back.
+        self.others.retain(|name, _| awaited.contains(name));
         for (slot, epoch) in start {
             let phase = Phase::Running;
             self.works.insert(slot, Work { epoch, phase });
@@ -390,8 +396,6 @@ impl Handoff {
         if names == self.watched {
             return;
         }
-        // What is no longer followed grows old: it is forgotten.
-        self.others.retain(|name, _| names.contains(name));
         self.watched.clone_from(&names);
         out.push(Effect::Watch(names));
     }

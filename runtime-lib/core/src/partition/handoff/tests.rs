@@ -142,6 +142,18 @@ fn the_next_owner_starts_when_the_former_one_has_acknowledged_and_cleared_the_bi
 }
 
 #[test]
+fn an_owner_that_waits_for_two_starts_when_one_after_the_other_is_released() {
+    let members = [("a", 1), ("b", 1), ("c", 1)];
+    let mut c = begun("c", 1);
+    c.step(table(9, &members, &[(2, 9, &[0, 1])]));
+    let effects = c.step(shows("a", 1, layout(1), 9, &[]));
+    assert_eq!(starts(&effects), []);
+    assert!(effects.contains(&Effect::Watch(BTreeSet::from(["b".into()]))));
+    let effects = c.step(shows("b", 1, layout(1), 9, &[]));
+    assert_eq!(starts(&effects), [(0, 9)], "the first release still holds");
+}
+
+#[test]
 fn a_missing_member_lease_releases_nothing() {
     let mut b = begun("b", 1);
     b.step(table(9, &[("a", 1), ("b", 1)], &[(1, 9, &[0])]));
