@@ -142,11 +142,14 @@ impl<'a> Draft<'a> {
             // A table that gives nothing to anybody can wait for somebody.
             Origin::First | Origin::Lost => self.owners.iter().any(Option::is_some),
         };
+        // That nobody owns something is no news as long as somebody stands by for it.
+        let stands_by = |(person, role): (&Person, &Role)| person.ready && *role == Role::StandsBy;
+        let mut cast = self.people.iter().zip(&self.decision.roles);
+        let expected = cast.any(stands_by);
+        let mut owners = self.owners_and_entries();
         made_anew
             || queued != self.base.queued
-            || self
-                .owners_and_entries()
-                .any(|(owner, entry)| owner != entry.owner)
+            || owners.any(|(owner, entry)| owner != entry.owner && (owner.is_some() || !expected))
     }
 
     /// The table that is published under `epoch`.

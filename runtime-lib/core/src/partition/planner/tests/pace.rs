@@ -55,6 +55,20 @@ fn a_leaver_is_acted_upon_at_once_and_takes_waiting_joins_along() {
 }
 
 #[test]
+fn nobody_is_told_that_nobody_owns_a_partition_for_which_somebody_stands_by() {
+    let mut stage = Stage::settled(8, &["a"], Rules::ALL);
+    let before = stage.publishes();
+    stage.join("b");
+    stage.releases("a");
+    assert_eq!(stage.publishes(), before);
+    stage.pass(secs(2));
+    assert_eq!(
+        (stage.publishes(), stage.share("b#1").len()),
+        (before + 1, 8)
+    );
+}
+
+#[test]
 fn more_members_than_partitions_are_no_reason_to_publish() {
     let mut stage = Stage::settled(2, &["a", "b", "c"], Rules::ALL);
     let before = stage.publishes();
