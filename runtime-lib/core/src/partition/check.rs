@@ -3,6 +3,7 @@
 //! Property tests, the simulation and chaos runs ask for the violations. The checker shares types
 //! with the assignor, and no code.
 
+pub mod history;
 mod level;
 #[cfg(test)]
 mod tests;
