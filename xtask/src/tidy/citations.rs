@@ -65,7 +65,7 @@ fn proofs(files: &[File], guarantees: &str) -> Vec<Finding> {
         if file.is("rs") {
             tests.extend(file.text.lines().filter_map(function_name));
         }
-        if file.path.contains("/transcripts/") {
+        if file.path.contains("transcripts/") {
             tests.extend(
                 file.path
                     .rsplit('/')
