@@ -68,7 +68,7 @@ impl Base {
     }
 
     /// H8: each child goes to who owns most of it; every owner of an overlapping parent is a
-    /// predecessor. Only when no handoff runs: no parent has unreleased predecessors of its own.
+    /// predecessor. Only when no handoff runs, so that the parents' own predecessors are released.
     pub(super) fn resized(&self, layout: Layout, rules: Rules) -> Self {
         let entry = |child: Partition| {
             let (first, end) = layout.range(child);
@@ -83,7 +83,7 @@ impl Base {
                 if let Some(owner) = old.owner {
                     *shares.entry(owner).or_default() += common;
                 }
-                waits.extend(old.owner.iter().chain(&old.waits));
+                waits.extend(old.owner);
             }
             waits.sort_unstable();
             waits.dedup();
@@ -104,7 +104,7 @@ impl Base {
             people: self.people.clone(),
             owned: Vec::new(),
             entries: layout.partitions().map(entry).collect(),
-            all: self.all.clone(),
+            all: Vec::new(),
             queued: None,
             origin: Origin::Resized,
         }
