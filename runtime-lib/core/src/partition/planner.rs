@@ -204,6 +204,9 @@ impl Planner {
         }
         self.base = assignment.table().map(|table| Arc::new(Base::of(table)));
         self.has_seen |= self.base.is_some();
+        if let Some(base) = &self.base {
+            self.members.name(&base.people, now);
+        }
         self.planned = None;
         self.assignment = assignment;
     }

@@ -28,6 +28,9 @@ pub(super) struct Membership {
     /// When the first list came: nothing is known of absent Leases before it.
     began: Option<Instant>,
     leases: BTreeMap<Arc<str>, Followed>,
+    /// Since when the table is known to name each life: a table can be faster than the watch that
+    /// shows the Lease, if a former leader published it.
+    named: BTreeMap<Member, Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,11 +92,22 @@ impl Membership {
             before,
             began: None,
             leases: BTreeMap::new(),
+            named: BTreeMap::new(),
         }
     }
 
     pub(super) fn retime(&mut self, own: Duration) {
         self.own = own;
+    }
+
+    /// The table names these lives.
+    pub(super) fn name(&mut self, members: &[Member], now: Instant) {
+        let before = std::mem::take(&mut self.named);
+        let since = |member: &Member| before.get(member).copied().unwrap_or(now);
+        self.named = members
+            .iter()
+            .map(|member| (member.clone(), since(member)))
+            .collect();
     }
 
     /// When the first list came.
@@ -203,13 +217,15 @@ impl Membership {
 
     /// How it stands with that life of a member.
     pub(super) fn standing(&self, member: &Member, now: Instant) -> Standing {
+        let named = self.named.get(member).copied().unwrap_or_default();
         let Some(followed) = self.leases.get(&member.name) else {
             let since = self.began.unwrap_or(now);
-            return self.missing(since, self.own, now);
+            return self.missing(since.max(named), self.own, now);
         };
         let wait = followed.published.max(self.own);
+        let missing = || self.missing(followed.life.max(named), wait, now);
         let Some(lease) = &followed.lease else {
-            return self.missing(followed.life, wait, now);
+            return missing();
         };
         let shown = lease.record.term;
         if shown != member.incarnation && self.rules.has(Rule::H1Incarnation) {
@@ -217,7 +233,7 @@ impl Membership {
             return if shown > member.incarnation {
                 Standing::Over
             } else {
-                self.missing(followed.life, wait, now)
+                missing()
             };
         }
         if lease.record.holder.is_none() {
@@ -295,11 +311,16 @@ impl Membership {
     /// When each Lease falls silent, and when what it stands for will have been missing long enough.
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
         let unseen = self.began.map(|began| began.after(self.own));
+        let named = self.named.iter().map(|(member, since)| {
+            let followed = self.leases.get(&member.name);
+            let published = followed.map_or(Duration::ZERO, |followed| followed.published);
+            since.after(published.max(self.own))
+        });
         let each = self.leases.values().flat_map(|followed| {
             let wait = followed.published.max(self.own);
             [followed.since.after(wait), followed.life.after(wait)]
         });
-        each.chain(unseen)
+        each.chain(unseen).chain(named)
     }
 
     /// Forgets missing Leases of members that nobody names any more.

@@ -247,6 +247,31 @@ fn a_new_leader_counts_a_missing_lease_from_its_first_list() {
     assert_eq!(stage.shares().len(), 1);
 }
 
+/// The watch of the table can be faster than that of the members.
+#[test]
+fn a_life_that_a_late_table_names_before_its_lease_is_seen_is_waited_for() {
+    for (name, shown) in [("a", true), ("z", false)] {
+        let mut stage = Stage::settled(8, &["a", "b"], Rules::ALL);
+        stage.pass(secs(60));
+        let mut late = (*stage.table()).clone();
+        late.members.push(Member::new(name, Term::new(9)));
+        late.parts[0].owner = Some(2);
+        late.epoch = stage.assignment.as_ref().unwrap().revision;
+        stage.revision += 1;
+        let lease = stage.assignment.as_mut().unwrap();
+        lease.revision = epoch(stage.revision);
+        lease.record.contents = Contents::Table(Arc::new(late));
+        let lease = lease.clone();
+        stage.tell(Input::Assignment(Some(lease)));
+        let owner = format!("{name}#9");
+        assert_eq!(stage.share(&owner), [p(0)], "seen before: {shown}");
+        stage.pass(secs(14));
+        assert_eq!(stage.share(&owner), [p(0)]);
+        stage.pass(secs(1));
+        assert_eq!(stage.share(&owner), [], "H6");
+    }
+}
+
 #[test]
 fn a_lease_that_only_lost_its_labels_is_not_missing() {
     let mut stage = Stage::settled(8, &["a", "b"], Rules::ALL);
