@@ -17,6 +17,8 @@ struct Step {
 /// The members that a chain can reach.
 struct Search {
     steps: Vec<Option<Step>>,
+    /// Who takes partitions and was not reached yet, by name.
+    unreached: Vec<usize>,
     queue: VecDeque<usize>,
 }
 
@@ -59,6 +61,7 @@ impl Draft<'_> {
             partition: None,
             from: None,
         });
+        search.unreached.retain(|other| *other != member);
         search.queue.push_back(member);
         let end = self.walk(&mut search, |_| false);
         let better = end.is_some_and(|end| {
@@ -74,6 +77,9 @@ impl Draft<'_> {
     fn search(&self) -> Search {
         Search {
             steps: vec![None; self.held.len()],
+            unreached: (self.order.iter().copied())
+                .filter(|member| self.wishes.takes(*member))
+                .collect(),
             queue: VecDeque::new(),
         }
     }
@@ -102,16 +108,22 @@ impl Draft<'_> {
 
     /// Adds whoever could take that partition and was not reached before.
     fn reach(&self, search: &mut Search, partition: usize, from: Option<usize>) {
-        for member in &self.order {
-            let fits = self.wishes.takes(*member) && self.wishes.allow(partition, *member);
-            if fits && search.steps[*member].is_none() {
-                search.steps[*member] = Some(Step {
+        let Search {
+            steps,
+            unreached,
+            queue,
+        } = search;
+        unreached.retain(|member| {
+            let fits = self.wishes.allow(partition, *member);
+            if fits {
+                steps[*member] = Some(Step {
                     partition: Some(partition),
                     from,
                 });
-                search.queue.push_back(*member);
+                queue.push_back(*member);
             }
-        }
+            !fits
+        });
     }
 
     /// Moves everything along the chain to its end.
