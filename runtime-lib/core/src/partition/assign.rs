@@ -54,6 +54,8 @@ pub struct Candidate<'a> {
     /// It may receive partitions. Without that it keeps what it holds up to its fair share; if nobody
     /// may receive any, everyone may.
     pub takes: bool,
+    /// Nothing is taken from it for the sake of balance.
+    pub keeps: bool,
 }
 
 impl<'a> Candidate<'a> {
@@ -64,6 +66,7 @@ impl<'a> Candidate<'a> {
             weight: 1,
             zone: None,
             takes: true,
+            keeps: false,
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum Violation {
         /// The receiver.
         member: usize,
     },
-    /// A partition was taken from its owner although only orphans may move.
+    /// A partition was taken from an owner that keeps what it has.
     Taken(Partition),
     /// A member has less or more than its fair share, rounded down or up.
     Unfair {
@@ -203,12 +203,15 @@ impl<'a> Judge<'a> {
             .collect()
     }
 
+    fn keeps(&self, member: usize) -> bool {
+        self.request.only_orphans || self.request.members[member].keeps
+    }
+
     fn taken(&self) -> Vec<Violation> {
-        if !self.request.only_orphans {
-            return Vec::new();
-        }
         let stays = self.stays().zip(&self.plan.owners).enumerate();
-        let taken = stays.filter(|(_, (stays, now))| stays.is_some() && stays != *now);
+        let taken = stays.filter(|(_, (stays, now))| {
+            stays.is_some_and(|member| self.keeps(member)) && stays != *now
+        });
         taken
             .map(|(partition, _)| Violation::Taken(name(partition)))
             .collect()
@@ -241,7 +244,7 @@ impl<'a> Judge<'a> {
         let bounds: Vec<Bound> = (0..held.len())
             .map(|member| Bound {
                 weight: self.request.members[member].weight.max(1),
-                least: if self.request.only_orphans {
+                least: if self.keeps(member) {
                     held[member]
                 } else {
                     fixed[member]
@@ -289,7 +292,7 @@ impl<'a> Judge<'a> {
         let fair = self.fair();
         let short = |other: usize| self.takes[other] && counts[other] < fair[other].down;
         let owned = |partition: &usize| {
-            let stays = self.request.only_orphans && self.before[*partition] == Some(member);
+            let stays = self.keeps(member) && self.before[*partition] == Some(member);
             self.plan.owners[*partition] == Some(member)
                 && self.fixed[*partition].is_none()
                 && !stays
@@ -365,7 +368,9 @@ impl fmt::Display for Violation {
             Self::NotTaking { partition, member } => {
                 write!(f, "partition {partition}: member {member} takes none")
             }
-            Self::Taken(partition) => write!(f, "partition {partition} is no orphan, and moved"),
+            Self::Taken(partition) => {
+                write!(f, "partition {partition} was taken from one that keeps it")
+            }
             Self::Unfair {
                 member,
                 count,

@@ -61,9 +61,9 @@ pub(crate) fn best(request: &Request<'_>, plan: &Plan) -> Option<Best> {
         let stays = before[partition] == Some(owner);
         let takes = request.members[owner].takes || nobody_takes;
         let may_stay = before[partition].is_some_and(|before| wished(partition, before));
-        wished(partition, owner)
-            && (stays || takes)
-            && (stays || !request.only_orphans || !may_stay)
+        let kept = request.only_orphans
+            || before[partition].is_some_and(|before| request.members[before].keeps);
+        wished(partition, owner) && (stays || takes) && (stays || !kept || !may_stay)
     };
     let mut best: Option<Best> = None;
     let mut owners = vec![0; partitions];

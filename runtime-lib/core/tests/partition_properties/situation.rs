@@ -25,6 +25,7 @@ impl Situation {
             weight: member.weight,
             zone: None,
             takes: member.takes,
+            keeps: member.keeps,
         });
         Self {
             previous: vec![None; partitions],
@@ -67,6 +68,7 @@ impl Situation {
         self.only_orphans = false;
         for member in &mut self.members {
             member.takes = true;
+            member.keeps = false;
         }
         self
     }
@@ -120,13 +122,16 @@ fn candidates(most: usize) -> impl Strategy<Value = Vec<Candidate<'static>>> {
         Just(Some("z"))
     ];
     let takes = proptest::bool::weighted(0.85);
-    let one =
-        (0..NAMES.len(), weight, zone, takes).prop_map(|(name, weight, zone, takes)| Candidate {
+    let keeps = proptest::bool::weighted(0.1);
+    let one = (0..NAMES.len(), weight, zone, takes, keeps).prop_map(
+        |(name, weight, zone, takes, keeps)| Candidate {
             name: NAMES[name],
             weight,
             zone,
             takes,
-        });
+            keeps,
+        },
+    );
     proptest::collection::vec(one, 0..=most)
 }
 

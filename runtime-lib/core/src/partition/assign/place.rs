@@ -91,11 +91,7 @@ impl<'a> Draft<'a> {
         members
             .map(|(i, member)| Bounds {
                 weight: member.weight.max(1),
-                least: if self.request.only_orphans {
-                    self.held[i]
-                } else {
-                    pins[i]
-                },
+                least: if self.keeps(i) { self.held[i] } else { pins[i] },
                 most: if self.wishes.takes(i) {
                     self.count()
                 } else {
@@ -103,6 +99,11 @@ impl<'a> Draft<'a> {
                 },
             })
             .collect()
+    }
+
+    /// Must it keep whatever it holds?
+    fn keeps(&self, member: usize) -> bool {
+        self.request.only_orphans || self.request.members[member].keeps
     }
 
     fn claims(&self) -> Vec<Claim> {

@@ -187,6 +187,20 @@ fn orphans_alone_move_when_nothing_may_be_taken() {
 }
 
 #[test]
+fn nothing_is_taken_from_one_that_keeps_what_it_has() {
+    let mut members = members(3);
+    members[0].keeps = true;
+    let previous: Vec<_> = (0..12).map(|p| Some(usize::from(p >= 8))).collect();
+    let plan = assign(&Request {
+        previous: &previous,
+        members: &members,
+        ..Request::default()
+    });
+    assert_eq!(counts(&plan.owners, 3), [8, 2, 2]);
+    assert_eq!((plan.moves, plan.least), (2, 2));
+}
+
+#[test]
 fn an_orphan_goes_where_it_is_preferred_and_its_target_is_rounded_up_first() {
     let members = members(4);
     // c leaves with 4 of 13; d is its replacement.

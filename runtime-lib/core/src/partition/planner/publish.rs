@@ -86,6 +86,8 @@ impl<'a> Draft<'a> {
                     weight: person.weight,
                     zone: person.zone.as_deref(),
                     takes: self.decision.roles[*index] == Role::Sits { takes: true },
+                    // Of whom we know too little nothing is taken.
+                    keeps: keeps(*index),
                 }
             })
             .collect();
@@ -103,14 +105,8 @@ impl<'a> Draft<'a> {
             prefer: &prefer,
             only_orphans: self.decision.only_orphans,
         });
-        let planned = plan.owners.iter().zip(&self.base.entries);
-        self.owners = planned
-            .map(|(seat, entry)| match entry.owner {
-                // Whatever balance wants: nothing is taken from whom we know too little of.
-                Some(owner) if keeps(owner) => Some(owner),
-                _ => seat.and_then(|seat| candidates.get(seat).copied()),
-            })
-            .collect();
+        let person = |seat: &Option<usize>| candidates.get((*seat)?).copied();
+        self.owners = plan.owners.iter().map(person).collect();
         self.count(plan.least);
     }
 

@@ -147,7 +147,7 @@ impl Draft<'_> {
             if let Some(owner) = owner {
                 let moved = self.request.previous[partition] != Some(*owner);
                 let free = self.wishes.pinned(partition).is_none();
-                if free && (moved || !self.request.only_orphans) {
+                if free && (moved || !self.keeps(*owner)) {
                     lists[*owner].push((Reverse(moved), partition));
                 }
             }
