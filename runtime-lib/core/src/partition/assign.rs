@@ -1,4 +1,4 @@
-//! From members to owners: who gets which partition, with the fewest possible moves.
+//! From members to owners: who gets which partition, with the fewest possible moves (`minimal-moves`).
 //!
 //! A function of the members alone cannot move little: of one partition and the members a and b it
 //! gives the partition to a, say; then a joins b, and it moves although everything was balanced. So
@@ -10,8 +10,8 @@
 //! 3. Homeless partitions go, in their order, where their affinity is highest among the members
 //!    with room. Without a history that is rendezvous hashing with bounded capacity.
 //!
-//! The result is total, deterministic, the same for every order of the members, and never an error:
-//! wishes that cannot be met are reported beside it.
+//! The result is total (`planner-is-total`), deterministic, the same for every order of the members,
+//! and never an error: wishes that cannot be met are reported beside it.
 
 mod place;
 mod quota;
