@@ -4,7 +4,7 @@
 //! gives the partition to a, say; then a joins b, and it moves although everything was balanced. So
 //! the previous owners are an input, and they keep what balance allows.
 //!
-//! 1. [`quota`]: each member's fair share of the partitions by weight, rounded down or up. Rounded
+//! 1. Each member's fair share of the partitions by weight, rounded down or up. Rounded
 //!    up are those first that hold that much already.
 //! 2. Who holds more sheds what has the least affinity to it; everything else stays.
 //! 3. Homeless partitions go, in their order, where their affinity is highest among the members

@@ -17,7 +17,7 @@
 //! | a member falls silent | it is fenced; its share moves after the answer, without it as predecessor |
 //! | a fence is refused for a newer revision | it lives |
 //! | a member empties its Lease, or comes back in a later life | its share moves at once |
-//! | a member says that it leaves | its share moves, with it as predecessor; [`pace`] says when |
+//! | a member says that it leaves | its share moves, with it as predecessor; `pace` says when |
 //! | a member Lease is missing | nothing, until its member's trust has run out (H6) |
 //! | what a member says cannot be read | it keeps what it has and receives nothing |
 //! | the outcome of a publish is unknown | list, and go on from what is there |
