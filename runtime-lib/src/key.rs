@@ -83,6 +83,7 @@ impl LeaseKey {
 
     /// The leader Lease of the same cluster id.
     #[must_use]
+    #[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // only there leaders stand for ids
     pub fn leader(&self) -> Self {
         self.of_kind(LeaseKind::Leader)
     }
@@ -139,6 +140,7 @@ impl LeaseKey {
     }
 
     /// Which Lease of the cluster id it is.
+    #[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // only there Leases have labels
     pub fn kind(&self) -> &LeaseKind {
         &self.kind
     }

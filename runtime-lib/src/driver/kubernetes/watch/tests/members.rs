@@ -218,3 +218,30 @@ async fn silence_of_an_assignment_is_what_one_expects() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.server().gets, 0, "nobody renews it");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_assignment_without_labels_is_followed_by_name_once_it_was_read() {
+    let named = |revision| {
+        let mut assignment = lease("orders", revision, "a");
+        assignment["metadata"]["name"] = json!("orders.assignment");
+        assignment["metadata"]["labels"] = json!({});
+        assignment
+    };
+    let world = World::new(vec![named(6)]);
+    let key = orders().assignment();
+    let mut feed = world.store.watch(&key);
+    assert_eq!(next_revision(&mut feed).await, 6);
+    world
+        .store
+        .read(&key, Duration::from_secs(2))
+        .await
+        .unwrap();
+    settle().await;
+    world
+        .send_on(
+            "orders.assignment",
+            json!({"type": "MODIFIED", "object": named(7)}),
+        )
+        .await;
+    while next_revision(&mut feed).await != 7 {}
+}
