@@ -91,7 +91,14 @@ pub(crate) async fn garbage_settings_are_said_and_the_old_ones_stay(ground: &Gro
         ("{".to_owned(), "cannot be read"),
         ("[1,2]".to_owned(), "cannot be read"),
         (good.replace("\"version\":1", "\"version\":9"), "version 9"),
-        (good.replace("leader-elected", "partitioned"), "partitioned"),
+        (
+            good.replace("\"leader-elected\"", "\"partitioned\",\"partitions\":64"),
+            "strategy: found \"partitioned\", allowed is \"leader-elected\"",
+        ),
+        (
+            good.replace("\"leader-elected\"", "\"partitioned\",\"partitions\":4097"),
+            "partitions: found 4097, allowed are 1 to 4096",
+        ),
         (
             good.replace("\"heartbeatSeconds\":2", "\"heartbeatSeconds\":11"),
             "trusted",
