@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use leasehold_core::election::EndReason;
 use leasehold_core::id::{FencingToken, Term};
+use leasehold_core::partition::Partition;
 use leasehold_core::time::{Duration, Instant};
 
 mod guarded;
@@ -113,16 +114,29 @@ pub enum RaiseError<E> {
     Store(#[source] E),
 }
 
-/// A leadership that is over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("leadership of term {term} is lost: {reason}")]
+/// A leadership, or the ownership of a partition, that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
-    /// The term that ended.
+    /// The term that ended, or the incarnation under which the partition was owned.
     pub term: Term,
+    /// The partition, if it is no leadership that is over but the ownership of one.
+    pub partition: Option<Partition>,
     /// Why.
     pub reason: LostReason,
 }
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { term, reason, .. } = self;
+        match self.partition {
+            Some(partition) => write!(f, "partition {partition} is lost: {reason}"),
+            None => write!(f, "leadership of term {term} is lost: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Lost {}
 
 /// Why a leadership is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +144,8 @@ pub struct Lost {
 pub enum LostReason {
     /// The work ended, and the lease was given back.
     Resigned,
+    /// The partition was given to another member, and its work here has ended.
+    Reassigned,
     /// No renewal succeeded in time, or the process was paused.
     TrustExpired,
     /// Somebody else holds the lease.
@@ -170,6 +186,7 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resigned => f.write_str("the work ended"),
+            Self::Reassigned => f.write_str("it was given to another member"),
             Self::TrustExpired => f.write_str("no renewal succeeded in time"),
             Self::HeldBy(holder) => {
                 write!(

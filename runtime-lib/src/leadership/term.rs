@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_core::id::{FencingToken, Term};
+use leasehold_core::partition::Partition;
 use leasehold_core::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -15,11 +16,15 @@ const OVER: u64 = 0;
 /// `polling_since` while the work is not being polled.
 const IDLE: u64 = 0;
 
-/// One term.
+/// One term, or what runs within one: a partition under its member's term.
 pub(crate) struct TermState {
     pub(super) clock: Clock,
     pub(super) term: Term,
     pub(super) token: FencingToken,
+    /// What it stands and falls with.
+    within: Option<Arc<TermState>>,
+    /// The partition, if it is not the term as a whole.
+    partition: Option<Partition>,
     trusted_until: AtomicU64,
     lost: watch::Sender<Option<Lost>>,
     drain: watch::Sender<bool>,
@@ -34,11 +39,36 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) fn new(clock: Clock, term: Term, token: FencingToken, until: Instant) -> Self {
+        Self::made(clock, term, token, until, None, None)
+    }
+
+    /// A partition that may act as long as this term, the member's own, and until it is ended.
+    pub(crate) fn within(&self, partition: Partition, token: FencingToken) -> Self {
+        Self::made(
+            self.state.clock.clone(),
+            self.state.term,
+            token,
+            Instant::MAX,
+            Some(Arc::clone(&self.state)),
+            Some(partition),
+        )
+    }
+
+    fn made(
+        clock: Clock,
+        term: Term,
+        token: FencingToken,
+        until: Instant,
+        within: Option<Arc<TermState>>,
+        partition: Option<Partition>,
+    ) -> Self {
         let now = clock.now().as_nanos();
         let state = TermState {
             clock,
             term,
             token,
+            within,
+            partition,
             trusted_until: AtomicU64::new(until.as_nanos()),
             lost: watch::Sender::new(None),
             drain: watch::Sender::new(false),
@@ -87,6 +117,20 @@ impl Drop for Begun {
 impl TermState {
     /// The end of trust, if it has not come yet.
     pub(super) fn check(&self) -> Result<Instant, Lost> {
+        let own = self.check_own()?;
+        let Some(within) = &self.within else {
+            return Ok(own);
+        };
+        match within.check() {
+            Ok(until) => Ok(own.min(until)),
+            Err(lost) => {
+                self.trusted_until.store(OVER, Ordering::Release);
+                Err(self.announce(lost.reason))
+            }
+        }
+    }
+
+    fn check_own(&self) -> Result<Instant, Lost> {
         let mut until = self.trusted_until.load(Ordering::Acquire);
         loop {
             if until == OVER {
@@ -112,6 +156,7 @@ impl TermState {
     fn announce(&self, reason: LostReason) -> Lost {
         let mut known = Lost {
             term: self.term,
+            partition: self.partition,
             reason,
         };
         self.lost.send_if_modified(|lost| {
@@ -146,6 +191,10 @@ impl TermState {
         let mut drain = self.drain.subscribe();
         // The sender lives in `self`, so this only ends with the drain.
         let _ = drain.wait_for(|asked| *asked).await;
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.drain.borrow()
     }
 
     pub(super) fn note_progress(&self) {
