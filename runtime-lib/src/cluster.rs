@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold_core::id::Identity;
+use leasehold_core::partition::Partition;
 use tokio::sync::watch;
 
 use crate::changes::{self, LeadershipChanges};
@@ -13,6 +14,7 @@ use crate::driver::LeaseStore;
 use crate::driver::memory::MemoryStore;
 use crate::error::StartError;
 use crate::key::LeaseKey;
+use crate::partitions::Shared;
 use crate::service::ServiceBuilder;
 use crate::view::{Board, ClusterView};
 
@@ -60,6 +62,7 @@ struct Registered {
     /// The key it contends for, if anything is elected.
     key: Option<LeaseKey>,
     board: Arc<Board>,
+    partitions: Option<Arc<Shared>>,
 }
 
 impl Cluster {
@@ -89,6 +92,18 @@ impl Cluster {
             self.inner.clock.clone(),
             key,
         ))
+    }
+
+    /// The partition of a key, for a partitioned service of this process; `None` if none with this
+    /// cluster id runs here.
+    pub fn partition_for(&self, cluster_id: &str, key: impl AsRef<[u8]>) -> Option<Partition> {
+        let services = self.inner.services();
+        let of_id = |registered: &&Registered| {
+            let id = registered.key.as_ref();
+            id.is_some_and(|id| id.cluster_id() == cluster_id)
+        };
+        let shared = services.values().find(of_id)?.partitions.as_ref()?;
+        Some(shared.partition_for(key.as_ref()))
     }
 
     /// The name of this node: the pod, or the node id outside a pod.
@@ -205,6 +220,7 @@ impl Cluster {
                 service: service.to_owned(),
                 key,
                 board,
+                partitions: None,
             },
         );
         drop(services);
@@ -213,6 +229,17 @@ impl Cluster {
             inner: Arc::clone(&self.inner),
             number,
         })
+    }
+}
+
+impl Cluster {
+    /// Notes what the service with this key knows of its partitions.
+    pub(crate) fn note_partitions(&self, key: &LeaseKey, shared: &Arc<Shared>) {
+        let mut services = self.inner.services();
+        let mut all = services.values_mut();
+        if let Some(registered) = all.find(|registered| registered.key.as_ref() == Some(key)) {
+            registered.partitions = Some(Arc::clone(shared));
+        }
     }
 }
 

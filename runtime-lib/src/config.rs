@@ -1,17 +1,22 @@
 //! `LEASEHOLD_*` variables to checked values. Every problem is found, none is silently ignored.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use leasehold_core::id::Identity;
 use leasehold_core::lease::LeaseTiming;
+use leasehold_core::partition::PARTITIONS_MAX;
 use leasehold_core::time::Duration;
 
 use crate::key::LeaseKey;
 
 const PREFIX: &str = "LEASEHOLD_";
 
+/// Largest weight of a member.
+pub(crate) const WEIGHT_MAX: u32 = 1000;
+
 /// Every variable that is read, without the prefix.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 16] = [
     "ALLOW_MEMORY_MULTI_NODE",
     "CLUSTER",
     "CLUSTER_ID",
@@ -22,8 +27,12 @@ const KNOWN: [&str; 12] = [
     "LEASE_PRESET",
     "NAMESPACE",
     "NODE_ID",
+    "PARTITIONS",
     "REPLICAS",
+    "REVISION",
     "TOKEN_ERA",
+    "WEIGHT",
+    "ZONE",
 ];
 
 /// Beginnings of names that other programs of this project read, and judge themselves.
@@ -56,6 +65,10 @@ pub(crate) struct Environment {
     pub(crate) clustered: bool,
     pub(crate) timing: Option<LeaseTiming>,
     pub(crate) drain_timeout: Option<Duration>,
+    pub(crate) partitions: Option<u16>,
+    pub(crate) revision: Option<Arc<str>>,
+    pub(crate) zone: Option<Arc<str>>,
+    pub(crate) weight: Option<u32>,
     pub(crate) replicas: Option<u32>,
     pub(crate) expects_multi_node: bool,
     pub(crate) allows_memory_multi_node: bool,
@@ -98,6 +111,18 @@ impl Environment {
             clustered: reader.take("CLUSTER", TRUE_OR_FALSE, parse).unwrap_or(false),
             timing,
             drain_timeout: reader.take("DRAIN_TIMEOUT", DURATION, seconds),
+            partitions: reader.take("PARTITIONS", "a whole number from 1 to 4096", |text| {
+                text.parse()
+                    .ok()
+                    .filter(|count| (1..=PARTITIONS_MAX).contains(count))
+            }),
+            revision: reader.take("REVISION", LABEL, label),
+            zone: reader.take("ZONE", LABEL, label),
+            weight: reader.take("WEIGHT", "a whole number from 1 to 1000", |text| {
+                text.parse()
+                    .ok()
+                    .filter(|weight| (1..=WEIGHT_MAX).contains(weight))
+            }),
             replicas: reader.take("REPLICAS", "a whole number from 0", parse),
             expects_multi_node: reader
                 .take("EXPECT_MULTI_NODE", TRUE_OR_FALSE, parse)
@@ -144,6 +169,8 @@ impl Environment {
 }
 
 const TRUE_OR_FALSE: &str = "true or false";
+const LABEL: &str = "a label's value: 1 to 63 characters of a-z, A-Z, 0-9, '-', '_' and '.', \
+     with a letter or digit first and last";
 const DURATION: &str = "a duration such as 25, 25s, 1500ms or 2m";
 
 struct Reader<'a> {
@@ -219,6 +246,14 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The value of a Kubernetes label, not empty.
+fn label(text: &str) -> Option<Arc<str>> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    let framed = text.starts_with(ends) && text.ends_with(ends);
+    (framed && text.len() <= 63 && text.chars().all(allowed)).then(|| text.into())
 }
 
 fn parse<T: std::str::FromStr>(text: &str) -> Option<T> {

@@ -16,6 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 use leasehold_core::election::Write;
 use leasehold_core::lease::Versioned;
@@ -174,6 +175,11 @@ impl<N> Feed<N> {
     /// The next news; `None` if the store has ended.
     pub async fn next(&mut self) -> Option<N> {
         self.news.recv().await
+    }
+
+    /// The same for whoever awaits several feeds at once.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<N>> {
+        self.news.poll_recv(context)
     }
 
     /// Tells the watch how often a living holder renews, so that it notices silence.

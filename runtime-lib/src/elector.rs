@@ -24,7 +24,7 @@ use tracing::Instrument;
 use crate::changes::{Hub, Onlooker};
 use crate::clock::Clock;
 use crate::cluster::Registration;
-use crate::driver::{Feed, LeaseStore, News, StoreError, WriteFailed};
+use crate::driver::{Feed, LeaseStore, Marks, News, StoreError, WriteFailed};
 use crate::key::LeaseKey;
 use crate::leadership::{Begun, Leadership};
 use crate::random;
@@ -43,13 +43,15 @@ pub(crate) struct Setup {
     pub(crate) token_era: u32,
     pub(crate) may_reclaim: bool,
     pub(crate) sources: Sources,
+    /// The leader makes the table of a partitioned cluster id.
+    pub(crate) partitioned: bool,
     pub(crate) watchdog: Watchdog,
     pub(crate) store: Arc<dyn LeaseStore>,
     pub(crate) clock: Clock,
     pub(crate) hub: Arc<Hub>,
     pub(crate) board: Arc<Board>,
     /// The cluster is not closed before this elector has ended.
-    pub(crate) registration: Registration,
+    pub(crate) registration: Arc<Registration>,
 }
 
 /// A wish from the side of the work.
@@ -239,8 +241,9 @@ impl Elector {
 
     /// Order: code, settings, environment, default.
     fn declare(&mut self, declared: Option<Result<Declared, String>>) {
+        let partitioned = self.setup.partitioned;
         let checked = declared.map(|declared| {
-            declared.and_then(|declared| declared.check_strategy(false).map(|()| declared))
+            declared.and_then(|declared| declared.check_strategy(partitioned).map(|()| declared))
         });
         let declared = match checked.transpose() {
             Ok(declared) => declared,
@@ -293,20 +296,7 @@ impl Elector {
         let marks = self.setup.sources.marks();
         let asked = self.setup.clock.now();
         self.request = Some(Box::pin(async move {
-            let (outcome, error) = match store.write(&key, &write, &marks, limit).await {
-                Ok(state) => (WriteOutcome::Done(state), None),
-                Err(WriteFailed::Conflict) => (WriteOutcome::Conflict, None),
-                Err(WriteFailed::Failed(error)) if error.is_outcome_unknown() => {
-                    (WriteOutcome::Unknown, Some(error))
-                }
-                Err(WriteFailed::Failed(error)) => (
-                    WriteOutcome::Refused {
-                        retry_after: error.retry_after(),
-                    },
-                    Some(error),
-                ),
-            };
-            crate::metrics::count_write(write.purpose, &outcome);
+            let (outcome, error) = self::write(&*store, &key, &write, &marks, limit).await;
             let input = Input::WriteDone {
                 attempt: write.attempt,
                 outcome,
@@ -367,6 +357,31 @@ impl Elector {
             .board
             .show(view, sources.marks(), sources.timing());
     }
+}
+
+/// Sends a write, with its three outcomes kept apart; the error is for people.
+pub(crate) async fn write(
+    store: &dyn LeaseStore,
+    key: &LeaseKey,
+    write: &Write,
+    marks: &Marks,
+    limit: Duration,
+) -> (WriteOutcome, Option<StoreError>) {
+    let (outcome, error) = match store.write(key, write, marks, limit).await {
+        Ok(state) => (WriteOutcome::Done(state), None),
+        Err(WriteFailed::Conflict) => (WriteOutcome::Conflict, None),
+        Err(WriteFailed::Failed(error)) if error.is_outcome_unknown() => {
+            (WriteOutcome::Unknown, Some(error))
+        }
+        Err(WriteFailed::Failed(error)) => (
+            WriteOutcome::Refused {
+                retry_after: error.retry_after(),
+            },
+            Some(error),
+        ),
+    };
+    crate::metrics::count_write(write.purpose, &outcome);
+    (outcome, error)
 }
 
 async fn answer_of(request: &mut Option<Request>) -> Answer {

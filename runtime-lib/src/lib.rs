@@ -21,6 +21,31 @@
 //! # }
 //! ```
 //!
+//! Partitioned: every partition of the keys is worked on by exactly one process.
+//!
+//! ```
+//! use leasehold::Cluster;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let node = ("LEASEHOLD_NODE_ID", "worker-1");
+//! # let cluster = Cluster::builder().environment([node]).signals(false).build().await?;
+//! let service = cluster.service("orders").partitioned().partitions(8);
+//! # let closing = cluster.clone();
+//! service
+//!     .run(move |partition| {
+//! #       closing.shutdown();
+//!         async move {
+//!             // Only one process at a time is here for this partition.
+//!             println!("partition {} with token {}", partition.partition(), partition.token());
+//!             partition.draining().await; // another process takes it over
+//!         }
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Guarantees
 //!
 //! - `one-term-one-leader`: no two identities act under the same token of one cluster id.
@@ -29,7 +54,9 @@
 //!   that clocks differ in rate by at most 1 %.
 //! - `token-travels`: a store that compares tokens refuses a write decided under an older
 //!   leadership, also if the process was paused between its check and the write.
-//! - `release-after-drain`: leadership is given back only after the work has ended.
+//! - `release-after-drain`: leadership and partitions are given back only after the work has
+//!   ended.
+//! - `one-owner`: a partition that is handed over never has two owners that may act.
 //!
 //! A lease alone is not mutual exclusion: use the token. `docs/guarantees.md` says what is not
 //! promised.
@@ -58,6 +85,7 @@ mod identity;
 mod key;
 mod leadership;
 mod metrics;
+mod partitions;
 mod random;
 mod reclaim;
 mod service;
@@ -73,8 +101,13 @@ pub use error::{RunError, StartError};
 pub use leadership::{Fence, Leadership, Lost, LostReason, RaiseError};
 pub use leasehold_core::id::{FencingToken, Identity, Term};
 pub use leasehold_core::lease::{InvalidTiming, LeaseTiming};
+pub use leasehold_core::partition::{HashId, Layout, Member, Partition, Slot, Table};
+pub use partitions::{
+    Assignment, AssignmentKind, Assignments, OnDrainTimeout, PartitionGuard, PartitionedBuilder,
+    PartitionedHandle,
+};
 pub use service::{Scope, ServiceBuilder, ServiceHandle};
-pub use view::{ClusterView, ServiceStatus};
+pub use view::{ClusterView, PartitionsStatus, ServiceStatus, WaitingPartition};
 
 /// The example in the README compiles.
 #[cfg(doctest)]

@@ -17,6 +17,13 @@ pub(crate) fn count_read(answered: bool) {
     let _ = answered;
 }
 
+/// Partitions whose owner changed by a table that was published here.
+pub(crate) fn count_moves(moves: u16) {
+    #[cfg(feature = "metrics")]
+    exposed::count_moves(moves);
+    let _ = moves;
+}
+
 #[cfg(feature = "metrics")]
 fn purpose_text(purpose: Purpose) -> &'static str {
     match purpose {
@@ -66,6 +73,70 @@ mod exposed {
         requests().get_or_create(&labels).inc();
     }
 
+    fn moves() -> &'static Counter {
+        static MOVES: OnceLock<Counter> = OnceLock::new();
+        MOVES.get_or_init(Counter::default)
+    }
+
+    pub(super) fn count_moves(count: u16) {
+        moves().inc_by(count.into());
+    }
+
+    /// What a process has of partitions, over all of its services.
+    fn register_partitions(registry: &mut Registry, services: &[ServiceStatus]) {
+        let all = || {
+            services
+                .iter()
+                .filter_map(|status| status.partitions.as_ref())
+        };
+        let family = |counts: &[(&'static str, &'static str, usize)]| {
+            let family = Family::<Labels, Gauge>::default();
+            for (label, value, count) in counts {
+                family
+                    .get_or_create(&vec![(*label, (*value).to_owned())])
+                    .set(i64::try_from(*count).unwrap_or(i64::MAX));
+            }
+            family
+        };
+        let partitions = family(&[
+            ("state", "owned", all().map(|status| status.owned).sum()),
+            (
+                "state",
+                "draining",
+                all().map(|status| status.draining).sum(),
+            ),
+            ("state", "waiting", all().map(|status| status.waiting).sum()),
+        ]);
+        registry.register(
+            "partitions",
+            "Partitions of this process: whose work runs, was asked to finish, or waits for a \
+             former owner",
+            partitions,
+        );
+        let states = [
+            "candidate",
+            "joining",
+            "member",
+            "leaving",
+            "ending",
+            "stopped",
+        ];
+        let counts = states.map(|state| {
+            let count = all().filter(|status| status.state == state).count();
+            ("state", state, count)
+        });
+        registry.register(
+            "memberships",
+            "Partitioned services of this process by the state of its membership",
+            family(&counts),
+        );
+        registry.register(
+            "partition_moves",
+            "Partitions whose owner changed by tables that this process published",
+            moves().clone(),
+        );
+    }
+
     /// All families as OpenMetrics text, without the final EOF line.
     pub(crate) fn expose(services: &[ServiceStatus]) -> String {
         let mut registry = Registry::with_prefix("leasehold");
@@ -96,12 +167,21 @@ mod exposed {
                 .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         registry.register("services", "Services of this process by role", roles);
+        register_partitions(&mut registry, services);
         let trust = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
-        let margins = services.iter().filter_map(|status| status.trusted_for_s);
+        let margins = services.iter().flat_map(|status| {
+            let as_member = status.partitions.as_ref();
+            [
+                status.trusted_for_s,
+                as_member.and_then(|status| status.trusted_for_s),
+            ]
+        });
+        let margins = margins.flatten();
         trust.set(margins.reduce(f64::min).unwrap_or(0.0));
         registry.register(
             "trust_remaining_min_seconds",
-            "Shortest remaining trust of all leaderships of this process; 0 without any",
+            "Shortest remaining trust of all leaderships and memberships of this process; 0 without \
+             any",
             trust,
         );
         let mut text = String::new();
@@ -124,6 +204,9 @@ mod exposed {
                 "leasehold_lease_requests_total{purpose=\"renew\",outcome=\"done\"}",
                 "leasehold_signal_total{key=\"leadership.changed\"}",
                 "leasehold_services{role=\"leader\"} 0",
+                "leasehold_partitions{state=\"waiting\"} 0",
+                "leasehold_memberships{state=\"member\"} 0",
+                "leasehold_partition_moves_total",
                 "leasehold_trust_remaining_min_seconds 0.0",
             ] {
                 assert!(text.contains(part), "{part} in {text}");

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use leasehold_core::id::Identity;
 use leasehold_core::lease::LeaseTiming;
 use leasehold_core::time::Duration;
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use crate::elector::{Elector, Ends, Setup};
 use crate::error::{RunError, StartError};
 use crate::key::LeaseKey;
 use crate::leadership::Leadership;
+use crate::partitions::PartitionedBuilder;
 use crate::settings::Sources;
 use crate::view::Board;
 use crate::watchdog::{Veto, Watchdog};
@@ -20,6 +22,7 @@ use crate::watchdog::{Veto, Watchdog};
 mod running;
 
 pub use running::ServiceHandle;
+pub(crate) use running::panic_text;
 use running::{Kind, Local, Started};
 
 /// Where the work of a service runs.
@@ -36,15 +39,16 @@ pub enum Scope {
 /// Describes a service before it starts.
 #[must_use = "a service does nothing until it is run or spawned"]
 pub struct ServiceBuilder {
-    cluster: Cluster,
-    name: String,
+    pub(crate) cluster: Cluster,
+    pub(crate) name: String,
     cluster_id: Option<String>,
     scope: Option<Scope>,
     leader_elected: bool,
+    partitioned: bool,
     timing: Option<LeaseTiming>,
     drain_timeout: Option<Duration>,
-    veto: Option<Veto>,
-    progress_timeout: Option<Duration>,
+    pub(crate) veto: Option<Veto>,
+    pub(crate) progress_timeout: Option<Duration>,
 }
 
 impl ServiceBuilder {
@@ -55,6 +59,7 @@ impl ServiceBuilder {
             cluster_id: None,
             scope: None,
             leader_elected: false,
+            partitioned: false,
             timing: None,
             drain_timeout: None,
             veto: None,
@@ -80,6 +85,13 @@ impl ServiceBuilder {
     pub fn leader_elected(mut self) -> Self {
         self.leader_elected = true;
         self
+    }
+
+    /// Cluster scope, and each partition of the keys is worked on by one node. Everything else
+    /// that this builder offers is said before it.
+    pub fn partitioned(mut self) -> PartitionedBuilder {
+        self.partitioned = true;
+        PartitionedBuilder::new(self)
     }
 
     /// Fixes the election's timing. Otherwise the declared settings, then the environment decide.
@@ -175,26 +187,46 @@ impl ServiceBuilder {
 
     fn is_elected(&self) -> bool {
         let by_default = self.cluster.environment().clustered && self.scope.is_none();
-        self.leader_elected || by_default || self.scope == Some(Scope::Cluster)
+        let by_strategy = self.leader_elected || self.partitioned;
+        by_strategy || by_default || self.scope == Some(Scope::Cluster)
+    }
+
+    fn check(&self) -> Result<Option<LeaseKey>, StartError> {
+        let (key, problems) = self.find_problems();
+        StartError::unless_empty(problems).map(|()| key)
     }
 
     /// Every problem of this service at once; the key, if anything is elected.
-    fn check(&self) -> Result<Option<LeaseKey>, StartError> {
+    pub(crate) fn find_problems(&self) -> (Option<LeaseKey>, Vec<String>) {
         let environment = self.cluster.environment();
         let mut problems = Vec::new();
-        match (self.scope, self.leader_elected) {
-            (Some(Scope::Cluster), false) => problems.push(format!(
-                "service {:?}: scope cluster needs a strategy: call leader_elected()",
+        let strategy = match (self.leader_elected, self.partitioned) {
+            (true, true) => {
+                problems.push(format!(
+                    "service {:?}: leader_elected() and partitioned() contradict each other: \
+                     remove one",
+                    self.name
+                ));
+                None
+            }
+            (true, false) => Some("leader_elected()"),
+            (false, true) => Some("partitioned()"),
+            (false, false) => None,
+        };
+        match (self.scope, strategy) {
+            (Some(Scope::Cluster), None) if !self.partitioned => problems.push(format!(
+                "service {:?}: scope cluster needs a strategy: call leader_elected() or \
+                 partitioned()",
                 self.name
             )),
-            (Some(Scope::Node), true) => problems.push(format!(
-                "service {:?}: scope node and leader_elected() contradict each other: remove one",
+            (Some(Scope::Node), Some(strategy)) => problems.push(format!(
+                "service {:?}: scope node and {strategy} contradict each other: remove one",
                 self.name
             )),
             _ => {}
         }
         if !self.is_elected() {
-            return StartError::unless_empty(problems).map(|()| None);
+            return (None, problems);
         }
         let text = self.cluster_id.clone();
         let text = text.or_else(|| environment.cluster_id.as_ref().map(ToString::to_string));
@@ -208,17 +240,18 @@ impl ServiceBuilder {
             })
             .ok();
         problems.extend(self.cluster.problems_with_store());
-        StartError::unless_empty(problems).map(|()| key)
+        (key, problems)
     }
 
-    fn sources(&self) -> Sources {
+    pub(crate) fn sources(&self) -> Sources {
         let environment = self.cluster.environment();
         Sources {
             code_timing: self.timing,
             env_timing: environment.timing,
             code_drain: self.drain_timeout,
             env_drain: environment.drain_timeout,
-            declared: None,
+            env_partitions: environment.partitions,
+            ..Sources::default()
         }
     }
 
@@ -229,16 +262,10 @@ impl ServiceBuilder {
         board: &Arc<Board>,
         registration: Registration,
     ) -> Result<Ends, StartError> {
-        let identity = self.cluster.identity().clone();
-        let may_reclaim = crate::reclaim::may_reclaim(&identity, &key);
-        // E8: without the proof nobody may take this process for one that has ended.
-        let identity = if may_reclaim {
-            identity
-        } else {
-            identity.as_stranger()
-        };
+        let (identity, may_reclaim) = identity_for(&self.cluster, &key);
         let setup = Setup {
             sources: self.sources(),
+            partitioned: false,
             may_reclaim,
             token_era: self.cluster.token_era(),
             store: self.cluster.store()?,
@@ -249,8 +276,21 @@ impl ServiceBuilder {
             identity,
             hub: Arc::clone(hub),
             board: Arc::clone(board),
-            registration,
+            registration: Arc::new(registration),
         };
         Ok(Elector::start(setup, self.cluster.shutdown_asked()))
     }
+}
+
+/// The identity under which this process contends for a key, and whether it may reclaim it.
+pub(crate) fn identity_for(cluster: &Cluster, key: &LeaseKey) -> (Identity, bool) {
+    let identity = cluster.identity().clone();
+    let may_reclaim = crate::reclaim::may_reclaim(&identity, key);
+    // E8: without the proof nobody may take this process for one that has ended.
+    let identity = if may_reclaim {
+        identity
+    } else {
+        identity.as_stranger()
+    };
+    (identity, may_reclaim)
 }

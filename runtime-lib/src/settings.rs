@@ -14,6 +14,9 @@ use crate::driver::Marks;
 /// How long a drain may take if nobody says otherwise (E10).
 pub(crate) const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(25);
 
+/// How many partitions there are if nobody says otherwise.
+pub(crate) const PARTITIONS_DEFAULT: u16 = 64;
+
 /// Settings declared for a key, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
@@ -58,6 +61,9 @@ pub(crate) struct Sources {
     pub(crate) env_timing: Option<LeaseTiming>,
     pub(crate) code_drain: Option<Duration>,
     pub(crate) env_drain: Option<Duration>,
+    pub(crate) code_partitions: Option<u16>,
+    pub(crate) env_partitions: Option<u16>,
+    pub(crate) code_hash: Option<HashId>,
     pub(crate) declared: Option<Declared>,
 }
 
@@ -81,6 +87,25 @@ impl Sources {
             .or(declared)
             .or(self.env_drain)
             .unwrap_or(DRAIN_TIMEOUT_DEFAULT)
+    }
+
+    /// How many partitions there shall be.
+    pub(crate) fn partitions(&self) -> u16 {
+        let declared = self.declared.as_ref();
+        let declared = declared.and_then(|declared| declared.partitioned.as_ref());
+        self.code_partitions
+            .or(declared.map(|declared| declared.count))
+            .or(self.env_partitions)
+            .unwrap_or(PARTITIONS_DEFAULT)
+    }
+
+    /// The hash that cuts the keys.
+    pub(crate) fn hash(&self) -> HashId {
+        let declared = self.declared.as_ref();
+        let declared = declared.and_then(|declared| declared.partitioned.as_ref());
+        self.code_hash
+            .or(declared.map(|declared| declared.hash))
+            .unwrap_or_default()
     }
 
     /// What the leader says about itself: the generation it follows, the values it does not.

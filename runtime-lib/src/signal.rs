@@ -24,9 +24,21 @@ pub(crate) const SETTINGS_APPLIED: &str = "settings.applied";
 pub(crate) const SETTINGS_REFUSED: &str = "settings.refused";
 /// The veto or the watchdog found the work unhealthy.
 pub(crate) const WORK_UNHEALTHY: &str = "work.unhealthy";
+/// A member began or ended a life: it holds its member lease, or no more.
+pub(crate) const MEMBERSHIP_CHANGED: &str = "membership.changed";
+/// The leader took the lease of a silent member away (H5).
+pub(crate) const MEMBER_FENCED: &str = "member.fenced";
+/// The handoff of a partition takes longer than a drain may.
+pub(crate) const PARTITION_STUCK: &str = "partition.stuck";
+/// The work of a partition ended by itself and is started again.
+pub(crate) const PARTITION_RESTARTED: &str = "partition.restarted";
+/// The leader published a table.
+pub(crate) const TABLE_PUBLISHED: &str = "table.published";
+/// A table cannot be used.
+pub(crate) const TABLE_REFUSED: &str = "table.refused";
 
 /// All keys.
-pub(crate) const ALL: [&str; 11] = [
+pub(crate) const ALL: [&str; 17] = [
     LEADERSHIP_CHANGED,
     LEADERSHIP_WAITS,
     LEASE_UNAVAILABLE,
@@ -38,6 +50,12 @@ pub(crate) const ALL: [&str; 11] = [
     SETTINGS_APPLIED,
     SETTINGS_REFUSED,
     WORK_UNHEALTHY,
+    MEMBERSHIP_CHANGED,
+    MEMBER_FENCED,
+    PARTITION_STUCK,
+    PARTITION_RESTARTED,
+    TABLE_PUBLISHED,
+    TABLE_REFUSED,
 ];
 
 static COUNTS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];

@@ -58,6 +58,50 @@ pub struct ServiceStatus {
     pub fixed: Option<String>,
     /// Lease duration in force, in seconds.
     pub lease_duration_s: f64,
+    /// What this process has of the partitions; `None` if the service has none.
+    pub partitions: Option<PartitionsStatus>,
+}
+
+/// What one member has of the partitions of its cluster id, and what it waits for.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PartitionsStatus {
+    /// The member's name: the pod, or the node id.
+    pub member: String,
+    /// Its present life; `None` while it does not hold its member lease.
+    pub incarnation: Option<u32>,
+    /// What the member is: `candidate`, `joining`, `member`, `leaving`, `ending` or `stopped`.
+    pub state: &'static str,
+    /// How many partitions there are, by the newest table.
+    pub total: Option<u16>,
+    /// The epoch of that table.
+    pub epoch: Option<u64>,
+    /// Partitions whose work runs here.
+    pub owned: usize,
+    /// Partitions whose work was asked to finish, because another member takes them over.
+    pub draining: usize,
+    /// Partitions that are ours and wait for their former owners.
+    pub waiting: usize,
+    /// The first of those, with whom each of them waits for.
+    pub waits_for_members: Vec<WaitingPartition>,
+    /// What the member lease waits for.
+    pub waits_for: String,
+    /// In how many seconds that wait ends, if it is known.
+    pub until_s: Option<f64>,
+    /// For how many seconds everything here may act if no renewal succeeds.
+    pub trusted_for_s: Option<f64>,
+    /// Why the newest table is not used.
+    pub table_problem: Option<String>,
+}
+
+/// A partition that is ours, and whom it waits for.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct WaitingPartition {
+    /// Its number.
+    pub partition: u16,
+    /// The members that have not released it, as `<name>#<incarnation>`.
+    pub members: Vec<String>,
 }
 
 /// Where an elector writes what it believes, and anybody reads it.
@@ -76,6 +120,7 @@ struct State {
     watch_error: Option<String>,
     settings_problem: Option<String>,
     overrun: bool,
+    partitions: Option<PartitionsStatus>,
 }
 
 struct Belief {
@@ -100,6 +145,10 @@ impl Board {
             marks,
             timing,
         });
+    }
+
+    pub(crate) fn show_partitions(&self, status: PartitionsStatus) {
+        self.state().partitions = Some(status);
     }
 
     /// Returns true if the last error had another reason.
@@ -156,6 +205,7 @@ impl Board {
             settings_problem: state.settings_problem.clone(),
             fixed: None,
             lease_duration_s: LeaseTiming::DEFAULT.lease_duration().as_secs_f64(),
+            partitions: state.partitions.clone(),
         };
         let Some(belief) = &state.belief else {
             return status;

@@ -50,15 +50,16 @@ impl Watchdog {
         if idle { Instant::MAX } else { self.next_check }
     }
 
-    /// Asks; returns the verdict if it has changed.
-    pub(crate) fn check(
+    /// Asks about the work of a term, or of several partitions; returns the verdict if it has
+    /// changed.
+    pub(crate) fn check<'a>(
         &mut self,
-        term: Option<&TermState>,
+        works: impl IntoIterator<Item = &'a TermState>,
         timing: &LeaseTiming,
         now: Instant,
     ) -> Option<Result<(), Unfit>> {
         self.next_check = now.after(timing.heartbeat() / 4);
-        let problem = self.problem(term, timing, now);
+        let problem = self.problem(works, timing, now);
         let healthy = problem.is_none() && now >= self.unfit_until;
         if healthy == self.healthy {
             return None;
@@ -73,16 +74,20 @@ impl Watchdog {
         }
     }
 
-    fn problem(
+    fn problem<'a>(
         &self,
-        term: Option<&TermState>,
+        works: impl IntoIterator<Item = &'a TermState>,
         timing: &LeaseTiming,
         now: Instant,
     ) -> Option<Unfit> {
         if self.veto.as_ref().is_some_and(|is_healthy| !is_healthy()) {
             return Some(Unfit::Vetoed);
         }
-        let term = term?;
+        let mut works = works.into_iter();
+        works.find_map(|work| self.problem_of(work, timing, now))
+    }
+
+    fn problem_of(&self, term: &TermState, timing: &LeaseTiming, now: Instant) -> Option<Unfit> {
         let held = term.holds_thread_for(now);
         // With the interval above: found within I, so that the lease has lapsed within D + I.
         if held > timing.stop_budget().min(timing.heartbeat() / 2) {

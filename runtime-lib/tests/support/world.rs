@@ -35,14 +35,24 @@ impl World {
         self.node_with(name, &[]).await
     }
 
+    /// A process with an identity of the test's choice.
+    pub(crate) async fn node_as(&self, identity: Identity) -> Node {
+        self.make(identity, &[]).await
+    }
+
     pub(crate) async fn node_with(&self, name: &str, variables: &[(&str, &str)]) -> Node {
+        let identity = Identity::new(format!("{name}__00000001")).unwrap();
+        self.make(identity, variables).await
+    }
+
+    async fn make(&self, identity: Identity, variables: &[(&str, &str)]) -> Node {
         let store = Arc::new(FaultStore::new(
             Arc::clone(&self.memory) as Arc<dyn LeaseStore>
         ));
         let clock = Clock::test();
         let cluster = Cluster::builder()
             .environment(variables.iter().copied())
-            .identity(Identity::new(format!("{name}__00000001")).unwrap())
+            .identity(identity)
             .store(Arc::clone(&store) as Arc<dyn LeaseStore>)
             .clock(clock.clone())
             .signals(false)
