@@ -127,6 +127,8 @@ impl Sources {
         });
         let drain_timeout_seconds = self.code_drain.map(|drain| drain.as_secs_f64());
         let fixed = Fixed {
+            partitions: self.code_partitions.map(i64::from),
+            hash: self.code_hash.map(|hash| hash.to_string()),
             lease,
             drain_timeout_seconds,
             ..Fixed::default()
@@ -222,6 +224,12 @@ mod tests {
         let mut sources = Sources::default();
         assert_eq!(sources.timing(), LeaseTiming::DEFAULT);
         assert_eq!(sources.drain_timeout(), DRAIN_TIMEOUT_DEFAULT);
+        assert_eq!(
+            (sources.partitions(), sources.hash()),
+            (64, HashId::CsHash1)
+        );
+        sources.env_partitions = Some(7);
+        assert_eq!(sources.partitions(), 7);
         sources.env_timing = Some(LeaseTiming::FAST);
         sources.env_drain = Some(Duration::from_secs(1));
         assert_eq!(sources.timing(), LeaseTiming::FAST);
@@ -250,6 +258,15 @@ mod tests {
             )
         );
         assert_eq!(Sources::default().marks().fixed, None);
+        let partitioned = Sources {
+            code_partitions: Some(96),
+            code_hash: Some(HashId::K8sRange1),
+            ..Sources::default()
+        };
+        assert_eq!(
+            partitioned.marks().fixed.as_deref(),
+            Some(r#"{"partitions":96,"hash":"k8s-range/1"}"#)
+        );
     }
 
     #[cfg(feature = "kubernetes")]
