@@ -232,6 +232,30 @@ async fn a_run_that_is_dropped_gives_everything_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_members_select_their_shards_of_what_the_api_server_has() {
+    let world = World::new();
+    let ledger = Ledger::new();
+    let none = Duration::ZERO;
+    let say = |service: leasehold::PartitionedBuilder| {
+        service.partitions(2).hash(leasehold::HashId::K8sRange1)
+    };
+    let a = world.pod_with("a", &ledger, none, say).await;
+    assert_eq!(a.handle.shard_selector(), Ok(None), "before it owns any");
+    let b = world.pod_with("b", &ledger, none, say).await;
+    shared_out(&ledger, &[("a", 1), ("b", 1)]).await;
+    let mut selectors = [&a, &b].map(|pod| pod.handle.shard_selector().unwrap().unwrap());
+    selectors.sort();
+    assert_eq!(
+        selectors,
+        [
+            "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')",
+            "shardRange(object.metadata.uid,'0x8000000000000000','0x10000000000000000')",
+        ]
+    );
+    ledger.judge();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_of_twice_the_weight_gets_twice_the_share() {
     let world = World::new();
     let ledger = Ledger::new();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use leasehold_core::partition::{Partition, Table};
+use leasehold_core::partition::hash::NoSelector;
+use leasehold_core::partition::{Partition, Table, shard_selector};
 
 use super::Shared;
 use super::stream::Assignments;
@@ -33,6 +34,17 @@ impl PartitionedHandle {
     /// The newest table that was seen: who owns what.
     pub fn table(&self) -> Option<Arc<Table>> {
         self.shared.table.borrow().clone()
+    }
+
+    /// The partitions of this process as the `shardSelector` of a sharded list or watch of the API
+    /// server, by the UIDs of objects; `None` while it has none. For the hash `k8s-range/1` only.
+    pub fn shard_selector(&self) -> Result<Option<String>, NoSelector> {
+        let Some(layout) = self.shared.layout() else {
+            return Ok(None);
+        };
+        let owned = self.shared.roster.owned();
+        let present = owned.into_iter().filter(|slot| slot.layout == layout);
+        shard_selector(layout, present.map(|slot| slot.partition))
     }
 
     /// The changes of the leadership that makes the table, own and of others, in order.

@@ -75,6 +75,11 @@ impl Roster {
         Assignments { changes }
     }
 
+    /// What is owned now, drained or not.
+    pub(super) fn owned(&self) -> Vec<Slot> {
+        self.inner().owned.keys().copied().collect()
+    }
+
     pub(super) fn assigned(&self, slot: Slot, token: FencingToken) {
         let mut inner = self.inner();
         inner.owned.insert(slot, (token, AssignmentKind::Assigned));
