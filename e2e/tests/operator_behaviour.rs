@@ -8,8 +8,14 @@
 mod crash;
 #[path = "operator_behaviour/events.rs"]
 mod events;
+#[path = "operator_behaviour/handoffs.rs"]
+mod handoffs;
 #[path = "operator_behaviour/malformed.rs"]
 mod malformed;
+#[path = "operator_behaviour/members.rs"]
+mod members;
+#[path = "operator_behaviour/partitions.rs"]
+mod partitions;
 #[path = "operator_behaviour/quiet.rs"]
 mod quiet;
 #[path = "operator_behaviour/rights.rs"]
@@ -24,5 +30,7 @@ mod stage;
 mod start;
 #[path = "operator_behaviour/status.rs"]
 mod status;
+#[path = "operator_behaviour/table.rs"]
+mod table;
 #[path = "operator_behaviour/thousand.rs"]
 mod thousand;

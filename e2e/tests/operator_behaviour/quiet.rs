@@ -6,6 +6,7 @@ use leasehold_e2e::audit::Filter;
 use leasehold_e2e::{Cluster, Result};
 
 use super::stage::*;
+use super::table::Member;
 
 /// Real time; the operator's own timers run ten times faster.
 fn settled_for() -> Duration {
@@ -42,6 +43,7 @@ async fn a_settled_operator_writes_nothing() -> Result<()> {
             shown(&namespace, &id, "a status", |it| it.history.is_some()).await?;
         }
     }
+    super::partitions::settled(&namespace).await?;
     // The control: it does write while there is something to do.
     plane.audit_log().at_least_one(start, &writes)?;
 
@@ -54,6 +56,9 @@ async fn a_settled_operator_writes_nothing() -> Result<()> {
             hold(&namespace, &format!("service-{index}"), "pod-0", 0).await?;
             renewals += 1;
         }
+        let (a, b) = (Member::new("a", 4), Member::new("b", 4));
+        a.acks(1, &[0, 1]).renew(&namespace, "billing").await?;
+        b.acks(1, &[2, 3]).renew(&namespace, "billing").await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let found = plane.audit_log().since(settled, &writes)?;

@@ -1,0 +1,194 @@
+//! Member Leases: silent, vanished, malformed.
+
+use std::collections::BTreeSet;
+
+use leasehold_crds::keys;
+use leasehold_e2e::proxy::{Action, FaultProxy, When};
+use leasehold_e2e::{Cluster, Result, TestNamespace, wait};
+use serde_json::json;
+
+use super::partitions::{counts, settled};
+use super::stage::*;
+use super::table::{Member, Table, members, write_assignment, write_member};
+
+async fn until_members(namespace: &TestNamespace<'_>, wanted: &[&str]) -> Result<()> {
+    let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
+    wait::until_true(&format!("members {wanted:?}"), MINUTE, || async {
+        Ok(members(namespace, "billing").await? == wanted)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_silent_member_owns_nothing_by_the_operators_clock_and_is_collected_in_the_end()
+-> Result<()> {
+    let namespace = namespace("member-silent").await?;
+    let _operator = Operator::leading(&namespace).await?;
+    settled(&namespace).await?;
+    let silent = Member {
+        duration: 5,
+        ..Member::new("b", 4).acks(1, &[2, 3])
+    };
+    silent.renew(&namespace, "billing").await?;
+    let status = shown(&namespace, "billing", "unowned partitions", |it| {
+        counts(it) == (2, 0, 2)
+    })
+    .await?;
+    assert_eq!(json!(status.members), json!({"ready": 1, "total": 2}));
+    // Three durations after its last sign it is deleted, though the table names it (H6).
+    until_members(&namespace, &["a"]).await?;
+    let status = shown(&namespace, "billing", "one member", |it| {
+        json!(it.members) == json!({"ready": 1, "total": 1})
+    })
+    .await?;
+    assert_eq!(counts(&status), (2, 0, 2), "missing is no release");
+    // It comes back, and so do its partitions.
+    Member::new("b", 4)
+        .acks(1, &[2, 3])
+        .renew(&namespace, "billing")
+        .await?;
+    shown(&namespace, "billing", "the member again", |it| {
+        counts(it) == (4, 0, 0)
+    })
+    .await?;
+    namespace.finish().await
+}
+
+#[tokio::test]
+async fn an_empty_member_lease_goes_when_the_table_forgets_it_and_a_renewed_one_never() -> Result<()>
+{
+    let namespace = namespace("member-empty").await?;
+    let _operator = Operator::leading(&namespace).await?;
+    settled(&namespace).await?;
+    let gone = Member::new("c", 4);
+    gone.renew(&namespace, "billing").await?;
+    shown(&namespace, "billing", "three members", |it| {
+        json!(it.members) == json!({"ready": 3, "total": 3})
+    })
+    .await?;
+    gone.leave(&namespace, "billing").await?;
+    until_members(&namespace, &["a", "b"]).await?;
+    namespace.finish().await
+}
+
+#[tokio::test]
+async fn a_member_that_renews_just_before_it_is_collected_stays() -> Result<()> {
+    let cluster = Cluster::shared().await?;
+    let Some(plane) = cluster.control_plane_or_skip("a renewal beside a delete") else {
+        return Ok(());
+    };
+    let namespace = namespace("member-race").await?;
+    let elections = super::stage::namespace("member-race-elections").await?;
+    let name = namespace.name();
+    let proxy = FaultProxy::in_front_of(plane)?;
+    let link = proxy.http().await?;
+    let behind = link.kubeconfig(&operator_kubeconfig(cluster, name).await?, "behind")?;
+    let operator = Operator::start(cluster, &behind, name, &[name], elections.name()).await?;
+    operator.wait_until_leading().await?;
+    settled(&namespace).await?;
+    let deletes = When::any()
+        .method(http::Method::DELETE)
+        .path("billing.member.c");
+    let held = link.rule(deletes, Action::Hold);
+    let late = Member::new("c", 4);
+    late.renew(&namespace, "billing").await?;
+    late.leave(&namespace, "billing").await?;
+    wait::until_true("a delete on its way", MINUTE, || async {
+        Ok(held.matched() > 0)
+    })
+    .await?;
+    // The pod's next process takes it before the delete arrives.
+    late.renew(&namespace, "billing").await?;
+    held.end();
+    shown(&namespace, "billing", "the member", |it| {
+        json!(it.members) == json!({"ready": 3, "total": 3})
+    })
+    .await?;
+    let metrics = operator.page("/metrics").await?;
+    let refused =
+        r#"leasehold_operator_writes_total{verb="delete",resource="leases",result="conflict"} 1"#;
+    wait::until_true("a refused delete", MINUTE, || async {
+        Ok(operator.page("/metrics").await?.contains(refused))
+    })
+    .await?;
+    assert!(
+        members(&namespace, "billing").await?.contains("c"),
+        "{metrics}"
+    );
+    // The control: when it leaves for good, it is collected.
+    late.leave(&namespace, "billing").await?;
+    until_members(&namespace, &["a", "b"]).await?;
+    elections.finish().await?;
+    namespace.finish().await
+}
+
+#[tokio::test]
+async fn garbage_in_table_or_member_is_reported_and_the_operator_goes_on() -> Result<()> {
+    let namespace = namespace("partitions-garbage").await?;
+    let operator = Operator::leading(&namespace).await?;
+    let before = settled(&namespace).await?;
+    for (text, said) in [
+        ("{{{", keys::ANNOTATION_ASSIGNMENT),
+        (r#"{"version":2}"#, "a later version wrote it"),
+        (r#"{"version":1}"#, keys::ANNOTATION_ASSIGNMENT),
+        (
+            r#"{"version":1,"layout":{"generation":1,"hash":"cs-hash/9","partitions":4},"epochs":[1],"members":[],"parts":"-*4"}"#,
+            "cs-hash/9",
+        ),
+    ] {
+        write_assignment(&namespace, "billing", text).await?;
+        let status = shown(&namespace, "billing", text, |it| {
+            let (_, reason, message) = condition(it, "PartitionsOwned");
+            reason == "TableUnreadable" && message.contains(said)
+        })
+        .await?;
+        assert_eq!(condition(&status, "Ready").1, "TableUnreadable");
+        assert_eq!(
+            status.partitions, before.partitions,
+            "what was known stays shown"
+        );
+    }
+    let table = Table {
+        epoch: 9,
+        members: &["a", "b"],
+        parts: vec![(0, vec![]), (0, vec![]), (1, vec![]), (1, vec![])],
+        moves: 0,
+    };
+    table.publish(&namespace, "billing").await?;
+    shown(&namespace, "billing", "a sound table", |it| {
+        condition(it, "PartitionsOwned").0 == "True"
+    })
+    .await?;
+    for (text, said) in [
+        ("[]", keys::ANNOTATION_MEMBER),
+        (
+            r#"{"version":7,"hash":"cs-hash/1"}"#,
+            "a later version wrote it",
+        ),
+        (
+            r#"{"version":1,"hash":"cs-hash/1","weight":0}"#,
+            "weight: found 0",
+        ),
+        (
+            r#"{"version":1,"hash":"cs-hash/1","weight":-3}"#,
+            "weight: found -3",
+        ),
+    ] {
+        write_member(&namespace, "billing", "b", text, |_| {}).await?;
+        shown(&namespace, "billing", text, |it| {
+            let (_, reason, message) = condition(it, "PartitionsOwned");
+            reason == "MembersUnreadable" && message.contains(said)
+        })
+        .await?;
+    }
+    Member::new("b", 4)
+        .acks(9, &[2, 3])
+        .renew(&namespace, "billing")
+        .await?;
+    shown(&namespace, "billing", "a sound member", |it| {
+        condition(it, "Ready").0 == "True"
+    })
+    .await?;
+    assert_eq!(operator.process().ended(), None);
+    namespace.finish().await
+}
