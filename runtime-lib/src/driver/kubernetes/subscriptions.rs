@@ -224,18 +224,22 @@ impl Subscriptions {
         self.heartbeat(selection).saturating_mul(2).max(IDLE_MIN)
     }
 
-    /// The shortest heartbeat that a subscriber expects.
+    /// The shortest heartbeat that a subscriber expects; where none said so, the one of its
+    /// cluster id.
     pub(super) fn heartbeat(&self, selection: &Selection) -> Duration {
         let topics = self.topics();
-        let by_key = topics
-            .of(selection)
-            .flat_map(|(_, topic)| &topic.subscribers);
-        let beats = by_key.map(|s| &s.heartbeat);
-        let beats = beats.chain(topics.feeds(selection).iter().map(|s| &s.heartbeat));
-        let millis = beats
-            .map(|beat| beat.load(Ordering::Relaxed))
-            .filter(|ms| *ms > 0)
-            .min();
+        let millis = topics.beat(selection).or_else(|| {
+            let (Selection::Members(id) | Selection::Name(id)) = selection else {
+                return None;
+            };
+            let of_id = topics.by_key.iter();
+            let of_id = of_id.filter(|(key, _)| key.cluster_id() == id.cluster_id());
+            shortest(
+                of_id
+                    .flat_map(|(_, topic)| &topic.subscribers)
+                    .map(|s| &s.heartbeat),
+            )
+        });
         Duration::from_millis(millis.unwrap_or(5_000))
     }
 
@@ -289,6 +293,12 @@ impl Topics {
         topics.filter(|(key, _)| selection.includes(key))
     }
 
+    fn beat(&self, selection: &Selection) -> Option<u64> {
+        let by_key = self.of(selection).flat_map(|(_, topic)| &topic.subscribers);
+        let beats = by_key.map(|s| &s.heartbeat);
+        shortest(beats.chain(self.feeds(selection).iter().map(|s| &s.heartbeat)))
+    }
+
     fn feeds(&self, selection: &Selection) -> &[Subscriber<MemberNews>] {
         match selection {
             Selection::Members(id) => self.members.get(id).map_or(&[], Vec::as_slice),
@@ -326,6 +336,12 @@ impl Topics {
         let followed = self.of(&all).count();
         followed > NAMES_MAX || (followed > NAMES_MAX / 2 && self.followed.contains(&all))
     }
+}
+
+/// In milliseconds, of those who said one.
+fn shortest<'a>(beats: impl Iterator<Item = &'a Arc<AtomicU64>>) -> Option<u64> {
+    let beats = beats.map(|beat| beat.load(Ordering::Relaxed));
+    beats.filter(|millis| *millis > 0).min()
 }
 
 /// A receiver that is gone takes its subscriber with it in a moment.

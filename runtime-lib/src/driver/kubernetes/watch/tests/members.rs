@@ -245,3 +245,16 @@ async fn an_assignment_without_labels_is_followed_by_name_once_it_was_read() {
         .await;
     while next_revision(&mut feed).await != 7 {}
 }
+
+#[tokio::test(start_paused = true)]
+async fn silence_of_a_member_is_judged_by_the_heartbeat_of_its_cluster_id() {
+    let world = World::new(vec![lease("orders", 6, "a"), member("a", 6)]);
+    let leader = world.follow("orders");
+    leader.expect_heartbeat(Duration::from_secs(20));
+    let mut by_name = world.store.watch(&key("a"));
+    assert_eq!(next_revision(&mut by_name).await, 6);
+    tokio::time::sleep(Duration::from_secs(35)).await;
+    assert_eq!(world.server().gets, 0, "a calm holder renews every 20 s");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.server().gets, 2, "each watch is looked after");
+}
