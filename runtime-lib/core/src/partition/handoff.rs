@@ -193,8 +193,15 @@ impl Handoff {
             return Vec::new();
         };
         let me = Member::new(Arc::clone(&self.name), incarnation);
+        let layout = table.layout;
+        let is_started = |partition: &Partition| {
+            let partition = *partition;
+            self.works.contains_key(&Slot { layout, partition })
+        };
         let waiting = self.waiting.iter();
         waiting
+            // What was seen of their predecessors is forgotten.
+            .filter(|partition| !is_started(partition))
             .map(|partition| {
                 (
                     *partition,

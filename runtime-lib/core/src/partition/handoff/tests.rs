@@ -136,9 +136,11 @@ fn the_next_owner_starts_when_the_former_one_has_acknowledged_and_cleared_the_bi
         [],
         "it still drains"
     );
+    assert_eq!(b.waiting(), [(p(0), vec![Member::new("a", Term::new(1))])]);
     let effects = b.step(shows("a", 1, layout(1), 9, &[]));
     assert_eq!(starts(&effects), [(0, 9)]);
     assert!(effects.contains(&Effect::Watch(BTreeSet::new())));
+    assert_eq!(b.waiting(), [], "what runs waits for nobody");
 }
 
 #[test]
