@@ -73,6 +73,13 @@ async fn a_second_member_takes_half_and_waits_for_each_drain() {
         "{:?}",
         asked.elapsed()
     );
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let waiting = |pod: &pods::Pod| pod.handle.status().partitions.unwrap().waiting;
+    assert_eq!(
+        (waiting(&a), waiting(&b)),
+        (0, 0),
+        "what runs waits for nobody"
+    );
     let grown = ledger.tokens();
     let changed = grown.iter().filter(|(slot, token)| before[*slot] < **token);
     assert_eq!(

@@ -8,7 +8,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::member::{self, Membership};
 use super::works::Work;
-use super::{PartitionGuard, PartitionedHandle, Policy, Shared, Started, member_name, stream};
+use super::{
+    PartitionGuard, PartitionedHandle, Policy, Shared, Started, member_name, planning, stream,
+};
 use crate::changes::Hub;
 use crate::config::WEIGHT_MAX;
 use crate::elector::{self, Elector};
@@ -145,7 +147,6 @@ impl PartitionedBuilder {
         cluster.note_partitions(&id, &shared);
         let (for_leader, for_member) = share(service.veto);
         let hub = Hub::new();
-        let planner_timeout = sources.timing().heartbeat();
         let setup = elector::Setup {
             sources: sources.clone(),
             partitioned: true,
@@ -154,7 +155,7 @@ impl PartitionedBuilder {
             store: Arc::clone(&shared.store),
             clock,
             // The leader lease is renewed only as long as the planner goes round.
-            watchdog: Watchdog::new(for_leader, Some(planner_timeout)),
+            watchdog: Watchdog::new(for_leader, Some(planning::SILENCE_MAX)),
             service: service.name,
             key: id,
             identity: leader_identity,

@@ -209,6 +209,8 @@ impl Membership {
         // Nothing is known: absence and floor are to come from one list (H1).
         self.step(election::Input::WatchedGone);
         while !self.stopped {
+            self.follow_own();
+            self.show();
             let deadline = self.deadline();
             let check_at = self.watchdog.next_check(!self.works.is_empty());
             let clock = self.shared.clock.clone();
@@ -227,7 +229,12 @@ impl Membership {
                     self.hand_over_until = Some(Instant::ZERO);
                     self.wake();
                 }
-                slot = self.works.next_ended() => self.ended(slot),
+                slot = self.works.next_ended() => {
+                    self.ended(slot);
+                    while let Some(slot) = self.works.also_ended() {
+                        self.ended(slot);
+                    }
+                }
                 answer = answer_of(&mut self.request) => self.answered(answer),
                 aside = self.asides.next() => self.learn(aside),
                 (about, news) = self.around.next() => self.hear(&about, news),
@@ -312,8 +319,6 @@ impl Membership {
             }
         }
         self.is_busy = false;
-        self.follow_own();
-        self.show();
     }
 
     fn send(&mut self, write: election::Write) {

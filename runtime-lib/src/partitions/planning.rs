@@ -24,6 +24,12 @@ use crate::leadership::{Guarded, Leadership};
 use crate::random;
 use crate::signal;
 
+/// How often the planner says that it goes round.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// A planner that is silent for so long gives its leadership up. A pause of the whole machine that
+/// its trust survives is shorter.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
+
 /// Plans in each term that this process leads, until its election has ended.
 pub(super) async fn drive(shared: Arc<Shared>, mut ends: Ends) -> Result<(), RunError> {
     while let Some(leadership) = ends.terms.recv().await {
@@ -131,7 +137,7 @@ impl Planning {
             // Leadership is renewed only as long as this loop goes round.
             self.leadership.progress();
             self.look_for_heirs();
-            let alive_at = shared.clock.now().after(timing.heartbeat() / 4);
+            let alive_at = shared.clock.now().after(SIGN_OF_LIFE);
             let deadline = self.planner.next_deadline().unwrap_or(Instant::MAX);
             tokio::select! {
                 biased;

@@ -107,6 +107,11 @@ impl Works {
         }
     }
 
+    /// Another one that has ended already.
+    pub(super) fn also_ended(&mut self) -> Option<Slot> {
+        self.ended.try_recv().ok()
+    }
+
     /// Forgets a slot whose work has ended. True if it was lost before.
     pub(super) fn forget(&mut self, slot: Slot) -> bool {
         let Some(running) = self.running.remove(&slot) else {

@@ -23,16 +23,14 @@ impl Membership {
         let is_blocked = |(_, holders): &&(Partition, Vec<Member>)| !holders.is_empty();
         let draining: BTreeMap<Slot, Instant> = self.works.draining().collect();
         let table = self.handoff.table().cloned();
-        if let Some(table) = &table {
-            let layout = table.layout;
-            let blocked = waiting.iter().filter(is_blocked);
-            let slots = blocked.map(|(partition, _)| Slot {
-                layout,
-                partition: *partition,
-            });
-            let slots = slots.map(|slot| (slot, now)).collect();
-            self.late.note(Delay::Waiting, &slots);
+        let mut blocked = BTreeMap::new();
+        if let Some(layout) = table.as_ref().map(|table| table.layout) {
+            for (partition, _) in waiting.iter().filter(is_blocked) {
+                let partition = *partition;
+                blocked.insert(Slot { layout, partition }, now);
+            }
         }
+        self.late.note(Delay::Waiting, &blocked);
         self.late.note(Delay::Draining, &draining);
         let view = self.election.view();
         let (waits_for, until) = describe(&view);
