@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use leasehold_crds::keys;
+use leasehold_e2e::cluster::lease_rules;
+use leasehold_e2e::control_plane::kubeconfig;
 use leasehold_e2e::proxy::{Action, FaultProxy, When};
 use leasehold_e2e::{Cluster, Result, TestNamespace, wait};
 use serde_json::json;
 
 use super::partitions::{counts, settled};
 use super::stage::*;
-use super::table::{Member, Table, members, write_assignment, write_member};
+use super::table::{Member, Table, members, partitioned, write_assignment, write_member};
 
 async fn until_members(namespace: &TestNamespace<'_>, wanted: &[&str]) -> Result<()> {
     let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
@@ -190,5 +192,58 @@ async fn garbage_in_table_or_member_is_reported_and_the_operator_goes_on() -> Re
     })
     .await?;
     assert_eq!(operator.process().ended(), None);
+    namespace.finish().await
+}
+
+/// A process on the library that takes part under this name.
+async fn process(
+    namespace: &TestNamespace<'_>,
+    name: &str,
+) -> Result<(leasehold::Cluster, leasehold::PartitionedHandle)> {
+    let account = namespace.account(name, lease_rules()).await?;
+    let cluster = leasehold::Cluster::builder()
+        .kubernetes_with(kubeconfig::config(&account.kubeconfig).await?)
+        .namespace(namespace.name())
+        .environment([("LEASEHOLD_NODE_ID".to_owned(), name.to_owned())])
+        .signals(false)
+        .build()
+        .await?;
+    let service = cluster.service("billing").partitioned();
+    let handle = service.spawn(|partition| async move { partition.draining().await })?;
+    Ok((cluster, handle))
+}
+
+#[tokio::test]
+async fn processes_on_the_library_are_shown_follow_an_edit_and_are_collected() -> Result<()> {
+    let namespace = namespace("partitions-real").await?;
+    let _operator = Operator::leading(&namespace).await?;
+    declare(&namespace, "billing", partitioned("billing", 8)).await?;
+    let (_first, one) = process(&namespace, "one").await?;
+    let (second, two) = process(&namespace, "two").await?;
+    let spread = |each: i32| json!({"min": each, "max": each});
+    shown(&namespace, "billing", "eight partitions on two", |it| {
+        let partitions = it.partitions.clone().unwrap_or_default();
+        counts(it) == (8, 0, 0) && json!(partitions.per_pod) == spread(4)
+    })
+    .await?;
+    let more = r#"{"spec":{"partitions":12}}"#;
+    let patch = ["patch", "csvc", "billing", "--type=merge", "-p", more];
+    namespace.kubectl().run(&patch).await?;
+    let status = shown(&namespace, "billing", "twelve partitions on two", |it| {
+        let partitions = it.partitions.clone().unwrap_or_default();
+        counts(it) == (12, 0, 0) && json!(partitions.per_pod) == spread(6)
+    })
+    .await?;
+    assert_eq!(condition(&status, "HandoffStuck").0, "False");
+    second.shutdown();
+    two.finished().await?;
+    let status = shown(&namespace, "billing", "twelve partitions on one", |it| {
+        counts(it) == (12, 0, 0) && json!(it.members) == json!({"ready": 1, "total": 1})
+    })
+    .await?;
+    assert_eq!(condition(&status, "PartitionsOwned").0, "True");
+    until_members(&namespace, &["one"]).await?;
+    one.shutdown();
+    one.finished().await?;
     namespace.finish().await
 }
