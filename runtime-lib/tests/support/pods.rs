@@ -19,8 +19,8 @@ pub(crate) const KEY: &str = "orders";
 
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who works on what. It panics when a work begins beside another that may still act on the same
-/// keys (`one-owner`), or with a token that is not higher than the last one there.
+/// Who works on what. It notes every work that begins beside another that may still act on the
+/// same keys, or with a token that is lower than the last one there.
 #[derive(Default)]
 pub(crate) struct Ledger {
     inner: Mutex<Inner>,
