@@ -193,7 +193,13 @@ impl KubernetesStore {
             }
         };
         match answer.map_err(WriteFailed::Failed)? {
-            PutAnswer::Stored(object) => self.note(key, object).map_err(WriteFailed::Failed),
+            PutAnswer::Stored(object) => {
+                let state = convert::read_object(&object);
+                let state = state.map_err(|error| WriteFailed::Failed(malformed(error)))?;
+                let object = convert::trimmed(object);
+                self.subscriptions.keep_written(key, &state, object);
+                Ok(state)
+            }
             PutAnswer::Conflict => Err(WriteFailed::Conflict),
         }
     }

@@ -18,6 +18,8 @@ use crate::key::LeaseKey;
 const IDLE_MIN: Duration = Duration::from_secs(7);
 /// Objects kept per key: the newest, and the ones that a write under way may name.
 const OBJECTS_MAX: usize = 3;
+/// Keys without a follower whose last object is kept: one for each service of a process.
+const WRITTEN_MAX: usize = 256;
 /// Members of one cluster id that are followed by name; for more, one watch of all is cheaper.
 const NAMES_MAX: usize = 8;
 
@@ -36,6 +38,9 @@ struct Topics {
     members: BTreeMap<LeaseKey, Vec<Subscriber<MemberNews>>>,
     /// The selections that have a task of their own.
     followed: BTreeSet<Selection>,
+    /// What was last written to keys that nobody follows: a member does not watch its own lease,
+    /// and shall not read it before every renewal.
+    written: BTreeMap<LeaseKey, (Revision, Arc<Value>)>,
 }
 
 #[derive(Default)]
@@ -258,12 +263,30 @@ impl Subscriptions {
         }
     }
 
-    /// The object of exactly this revision, if it was seen lately.
+    /// Keeps what a write has stored, also if nobody follows the key.
+    pub(super) fn keep_written(&self, key: &LeaseKey, state: &Versioned, object: Value) {
+        let mut topics = self.topics();
+        if topics.by_key.contains_key(key) {
+            topics.written.remove(key);
+            drop(topics);
+            return self.keep(key, state, object);
+        }
+        if topics.written.len() >= WRITTEN_MAX && !topics.written.contains_key(key) {
+            topics.written.pop_first();
+        }
+        let kept = (state.revision, Arc::new(object));
+        topics.written.insert(key.clone(), kept);
+    }
+
+    /// The object of exactly this revision, if it was seen or written lately.
     pub(super) fn object(&self, key: &LeaseKey, revision: Revision) -> Option<Arc<Value>> {
         let topics = self.topics();
-        let objects = &topics.by_key.get(key)?.objects;
-        objects
-            .iter()
+        let seen = topics
+            .by_key
+            .get(key)
+            .map_or(&[][..], |topic| &topic.objects);
+        seen.iter()
+            .chain(topics.written.get(key))
             .find(|(kept, _)| *kept == revision)
             .map(|(_, object)| Arc::clone(object))
     }
