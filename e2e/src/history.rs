@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, Step};
+use crate::partitions::keys::Slot;
 
 /// One line of a history. Absent fields are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Line {
     /// The cluster id whose leadership it is about.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service: String,
+    /// The partition it is about, under a partitioned service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// The term, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub term: Option<u32>,
@@ -38,12 +42,18 @@ pub struct Line {
     /// How long the guard would still hold without a renewal, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
+    /// The key of a guarded write, where the store has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The value of a guarded write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<u64>,
     /// The process; of a fault: the process it hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// The pod that a fault hit; pids mean nothing there, each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
     /// What kind of fault begins or ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,

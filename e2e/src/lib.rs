@@ -14,6 +14,7 @@ pub mod history;
 pub mod kubectl;
 pub mod ledger;
 pub mod node;
+pub mod partitions;
 pub mod process;
 pub mod programs;
 pub mod proxy;

@@ -138,6 +138,11 @@ impl ProcessNode {
         &self.name
     }
 
+    /// Where it keeps the state of its pods; see [`container_in`].
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Its process.
     pub fn record(&self) -> &ProcessRecord {
         self.process.record()

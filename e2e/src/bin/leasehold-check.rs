@@ -1,15 +1,18 @@
 //! Judges a run from what its processes wrote down: were two guards ever valid
 //! at once, did tokens only grow, did the store take a write out of order, was
-//! there a leader, and did anything happen at all?
+//! there a leader, and did anything happen at all? With `--tables` the same is
+//! asked about every partition of a partitioned service.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use leasehold_e2e::check::{Demands, judge};
 use leasehold_e2e::error::{Error, Result};
-use leasehold_e2e::{history, ledger::Ledger};
+use leasehold_e2e::history::{self, Line};
+use leasehold_e2e::ledger::Ledger;
+use leasehold_e2e::partitions::{self, check as partitioned, follow::Follower, moves};
 
 /// Judges histories of workloads and of the faults done to them.
 #[derive(Parser)]
@@ -24,6 +27,9 @@ struct Arguments {
     /// The guarded store's file.
     #[arg(long)]
     ledger: Option<PathBuf>,
+    /// The file of published tables: the service is partitioned.
+    #[arg(long, requires = "ledger")]
+    tables: Option<PathBuf>,
     /// V: how long guards may overlap after somebody edits the Lease.
     #[arg(long, value_name = "SECONDS", default_value_t = 11.7, value_parser = seconds)]
     trusted: f64,
@@ -33,7 +39,7 @@ struct Arguments {
     /// Longest time without a leader after an outage.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
     recovery_max: f64,
-    /// Fewest changes of leadership for the run to say anything.
+    /// Fewest changes of leadership, or tables, for the run to say anything.
     #[arg(long, default_value_t = 1)]
     changes_min: usize,
 }
@@ -50,7 +56,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<bool> {
-    let lines = history::read(&arguments.history)?;
+    let mut lines = history::read(&arguments.history)?;
+    if let Some(tables) = &arguments.tables {
+        lines.retain(|line| line.service.is_empty() || line.service == arguments.service);
+        return run_partitioned(arguments, &lines, tables);
+    }
     let entries = match &arguments.ledger {
         Some(path) if !path.exists() => {
             return Err(Error::new(format!(
@@ -68,17 +78,39 @@ fn run(arguments: &Arguments) -> Result<bool> {
         changes_min: arguments.changes_min,
     };
     let judgement = judge(&lines, &entries, &arguments.service, &demands)?;
-    println!(
-        "{}: {}",
-        arguments.service,
-        if judgement.is_good() {
-            "good"
-        } else {
-            "BROKEN"
-        }
-    );
+    say(&arguments.service, judgement.is_good());
     print!("{judgement}");
     Ok(judgement.is_good())
+}
+
+fn run_partitioned(arguments: &Arguments, lines: &[Line], tables: &Path) -> Result<bool> {
+    let tables: Vec<partitions::tables::Table> = Follower::of(tables).read()?;
+    let mut run = partitioned::Run::default();
+    run.lines(lines)?;
+    if let Some(ledger) = &arguments.ledger {
+        run.entries(partitions::ledger::read(ledger)?);
+    }
+    let judgement = run.judge(
+        &tables,
+        &partitioned::Demands {
+            trusted: Duration::from_secs_f64(arguments.trusted),
+            unowned_max: Duration::from_secs_f64(arguments.vacancy_max),
+            recovery_max: Duration::from_secs_f64(arguments.recovery_max),
+            tables_min: arguments.changes_min,
+        },
+    )?;
+    say(&arguments.service, judgement.is_good());
+    print!("{judgement}");
+    let moves = moves::over(&tables);
+    println!(
+        "  moves {}, from the first table to the last at least {}",
+        moves.made, moves.least
+    );
+    Ok(judgement.is_good())
+}
+
+fn say(service: &str, is_good: bool) {
+    println!("{service}: {}", if is_good { "good" } else { "BROKEN" });
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
