@@ -1,22 +1,25 @@
 //! The example service: `leasehold-workload`. It campaigns for one or many
-//! cluster ids, writes into a guarded ledger while it leads, and writes down
-//! what happens, for the checker.
+//! cluster ids, or takes part in partitioned ones, writes into a guarded ledger
+//! while it may, and writes down what happens, for the checker.
 
 mod journal;
 pub mod options;
+mod partitioned;
 mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Cluster, Scope};
+use leasehold::{Cluster, PartitionedHandle, Scope, ServiceBuilder, ServiceHandle};
 
 use crate::error::{Error, Result, Step};
 use crate::history::{Event, Writer};
 use crate::ledger::Ledger;
+use crate::partitions::ledger::Client;
 use journal::Journal;
 use options::{Hang, Options};
+use partitioned::Partitions;
 use work::Work;
 
 /// A leader whose work got nowhere for this long steps down.
@@ -39,34 +42,30 @@ pub async fn run() -> Result<()> {
     let hang = Arc::new(AtomicBool::new(false));
     listen_for_hang(&hang).step(|| "listening for SIGUSR1")?;
 
-    let mut handles = Vec::new();
+    let mut running = Vec::new();
     for service in &options.services {
         let journal = Journal::new(Arc::clone(&writer), cluster.identity().as_str(), service);
         journal.write(&journal.line(Event::Started));
-        let work = Work {
-            journal,
-            ledger: options.ledger_of(service).map(|path| Ledger::at(&path)),
-            options: Arc::clone(&options),
-            counter: Arc::default(),
-            hang: Arc::clone(&hang),
-        };
-        let mut builder = cluster
-            .service(service.as_str())
-            .scope(Scope::Cluster)
-            .leader_elected();
-        if let Some(timing) = options.timing {
-            builder = builder.timing(timing);
-        }
-        if let Some(timeout) = options.drain_timeout {
-            builder = builder.drain_timeout(timeout);
-        }
-        if options.hang == Some(Hang::Wait) {
-            builder = builder.progress_timeout(PROGRESS_MAX);
-        }
-        handles.push(builder.spawn(move |leadership| work.clone().run(leadership))?);
+        let builder = configured(cluster.service(service.as_str()), &options);
+        running.push(if options.partitioned {
+            Running::Partitioned(partitioned(builder, journal, &options)?)
+        } else {
+            let work = Work {
+                journal,
+                ledger: options.ledger_of(service).map(|path| Ledger::at(&path)),
+                options: Arc::clone(&options),
+                counter: Arc::default(),
+                hang: Arc::clone(&hang),
+            };
+            let builder = builder.leader_elected();
+            Running::Elected(builder.spawn(move |leadership| work.clone().run(leadership))?)
+        });
     }
-    for handle in handles {
-        handle.finished().await?;
+    for service in running {
+        match service {
+            Running::Elected(handle) => handle.finished().await?,
+            Running::Partitioned(handle) => handle.finished().await?,
+        }
     }
     cluster.close().await;
     for service in &options.services {
@@ -74,6 +73,48 @@ pub async fn run() -> Result<()> {
         journal.write(&journal.line(Event::Exit));
     }
     Ok(())
+}
+
+enum Running {
+    Elected(ServiceHandle),
+    Partitioned(PartitionedHandle),
+}
+
+/// What is fixed in code, whatever the strategy.
+fn configured(builder: ServiceBuilder, options: &Options) -> ServiceBuilder {
+    let mut builder = builder.scope(Scope::Cluster);
+    if let Some(timing) = options.timing {
+        builder = builder.timing(timing);
+    }
+    if let Some(timeout) = options.drain_timeout {
+        builder = builder.drain_timeout(timeout);
+    }
+    if options.hang == Some(Hang::Wait) {
+        builder = builder.progress_timeout(PROGRESS_MAX);
+    }
+    builder
+}
+
+fn partitioned(
+    builder: ServiceBuilder,
+    journal: Journal,
+    options: &Arc<Options>,
+) -> Result<PartitionedHandle> {
+    let store = options.store.as_deref().map(Client::to).transpose();
+    let work = Partitions {
+        journal,
+        store: store.step(|| "WORKLOAD_STORE")?.map(Arc::new),
+        options: Arc::clone(options),
+    };
+    let mut builder = builder.partitioned();
+    if let Some(count) = options.partitions {
+        builder = builder.partitions(count);
+    }
+    Ok(builder.spawn(move |guard| work.clone().run(guard))?)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// SIGUSR1 makes the work hang as `WORKLOAD_HANG` says.

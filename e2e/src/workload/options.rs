@@ -13,6 +13,14 @@ pub struct Options {
     pub services: Vec<String>,
     /// The guarded store; `{service}` stands for the cluster id.
     pub ledger: Option<String>,
+    /// Whether the services are partitioned.
+    pub partitioned: bool,
+    /// The number of partitions, fixed in code.
+    pub partitions: Option<u16>,
+    /// The guarded store of keys, under partitioned services.
+    pub store: Option<String>,
+    /// How many keys there are.
+    pub keys: usize,
     /// Where history lines go; standard output if not given.
     pub events: Option<PathBuf>,
     /// Pause between guarded writes.
@@ -43,9 +51,13 @@ pub enum Hang {
     Block,
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 15] = [
     "WORKLOAD_SERVICES",
     "WORKLOAD_LEDGER",
+    "WORKLOAD_PARTITIONED",
+    "WORKLOAD_PARTITIONS",
+    "WORKLOAD_STORE",
+    "WORKLOAD_KEYS",
     "WORKLOAD_EVENTS",
     "WORKLOAD_WRITE_EVERY_MS",
     "WORKLOAD_CHECK_EVERY_MS",
@@ -77,6 +89,10 @@ impl Options {
         let mut options = Self {
             services: vec!["workload".to_owned()],
             ledger: None,
+            partitioned: false,
+            partitions: None,
+            store: None,
+            keys: 512,
             events: None,
             write_every: Duration::from_millis(200),
             check_every: None,
@@ -121,6 +137,15 @@ impl Options {
         match name {
             "WORKLOAD_SERVICES" => self.services = services(value)?,
             "WORKLOAD_LEDGER" => self.ledger = Some(value.to_owned()),
+            "WORKLOAD_PARTITIONED" => self.partitioned = boolean(value)?,
+            "WORKLOAD_PARTITIONS" => {
+                let count = value.parse().map_err(|_| "allowed is a number")?;
+                self.partitions = Some(count);
+            }
+            "WORKLOAD_STORE" => self.store = Some(value.to_owned()),
+            "WORKLOAD_KEYS" => {
+                self.keys = value.parse().map_err(|_| "allowed is a number of keys")?;
+            }
             "WORKLOAD_EVENTS" => self.events = Some(PathBuf::from(value)),
             "WORKLOAD_WRITE_EVERY_MS" => self.write_every = millis(value)?,
             "WORKLOAD_CHECK_EVERY_MS" => self.check_every = Some(millis(value)?),
@@ -233,8 +258,13 @@ mod tests {
             ("WORKLOAD_TIMING", "6/2/1/1"),
             ("WORKLOAD_DRAIN_TIMEOUT", "55"),
             ("WORKLOAD_LATE_WRITE", "true"),
+            ("WORKLOAD_PARTITIONED", "true"),
+            ("WORKLOAD_PARTITIONS", "96"),
+            ("WORKLOAD_KEYS", "64"),
         ])
         .unwrap();
+        assert!(options.partitioned);
+        assert_eq!((options.partitions, options.keys), (Some(96), 64));
         assert_eq!(options.services, ["load-0", "load-1", "load-2"]);
         assert_eq!(
             options.ledger_of("load-1").unwrap().to_string_lossy(),

@@ -9,6 +9,7 @@ use leasehold::{Fence, Leadership, RaiseError};
 use leasehold_core::id::FencingToken;
 
 use super::journal::Journal;
+use super::nanos;
 use super::options::{Hang, Options};
 use crate::history::{self, Event, Line};
 use crate::ledger::{Ledger, Verdict};
@@ -281,8 +282,4 @@ fn watch_guard(
         }
     });
     asking.thread().clone()
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
