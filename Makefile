@@ -1,18 +1,21 @@
 # The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools
+.PHONY: help demo demo-partitions up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools
 
 SEED ?=
 HOURS ?= 10000
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' Makefile
 
 ## See it
 
 demo: tools ## A control plane, the operator, three pods, three failovers, narrated (about half a minute, warm)
 	@scripts/demo.sh
+
+demo-partitions: tools ## Six pods, 64 partitions and a stream of keyed writes: scaled, killed, rolled out, resized
+	@scripts/demo-partitions.sh
 
 up: tools ## The same left running; prints the KUBECONFIG line
 	@scripts/up.sh
@@ -28,7 +31,7 @@ test: tools ## Everything: unit, transcripts, model, simulation, and a real cont
 sim: tools ## Long simulation of the election: SEED= (random if empty) HOURS= (simulated)
 	@SEED=$(SEED) HOURS=$(HOURS) scripts/sim.sh
 
-chaos: tools ## Five minutes and more of faults on a real control plane, judged by a separate checker
+chaos: tools ## Six minutes of faults for an election and ten for partitions, judged by a separate checker
 	@scripts/chaos.sh
 
 soak: tools ## Half an hour of chaos, ten settled minutes with zero writes, and 1,000 services
@@ -37,8 +40,9 @@ soak: tools ## Half an hour of chaos, ten settled minutes with zero writes, and 
 bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/election.json
 	@scripts/bench-election.sh
 
-bench-partitions: tools ## Keys to partitions, partitions to members, and what moves, beside other ways
+bench-partitions: tools ## Keys, plans and moves beside other ways; handoffs, crashes and requests on a control plane
 	@scripts/bench-partitions.sh
+	@scripts/bench-partitions-cluster.sh
 
 mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
 	@scripts/mutants.sh

@@ -1,8 +1,9 @@
-//! The programs behind `make demo`, `make up` and `make down`.
+//! The programs behind `make demo`, `make demo-partitions`, `make up` and `make down`.
 
 pub mod demo;
 mod leader;
 mod narrator;
+pub mod partitions;
 mod stage;
 mod state;
 pub mod up;

@@ -64,6 +64,31 @@ fn the_demo_tells_its_story_and_ends() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_demo_of_partitions_moves_no_more_than_it_must_and_ends() -> Result<()> {
+    let (output, text) = dev("demo-partitions", &state("demo-partitions"))?;
+    assert_ok(&output, &text);
+    let rows = [
+        "scale up to 8 pods",
+        "scale down to 5 pods",
+        "kubectl delete pod",
+        "SIGKILL of a process",
+        "rollout of the Deployment",
+        "64 to 96 partitions",
+        "96 to 48 partitions",
+    ];
+    for row in rows {
+        let line = text.lines().find(|line| line.trim().starts_with(row));
+        let line = line.unwrap_or_else(|| panic!("{row:?} is missing in\n{text}"));
+        let numbers = line.trim().trim_start_matches(row).split_whitespace();
+        let numbers: Vec<&str> = numbers.take(2).collect();
+        let resized = row.ends_with("partitions");
+        assert!(resized || numbers[0] == numbers[1], "{line}");
+    }
+    assert!(text.contains("What to try next"), "{text}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn up_leaves_a_cluster_that_serves_and_down_ends_all_of_it() -> Result<()> {
     let state = state("up");

@@ -18,6 +18,8 @@ struct Arguments {
 enum Command {
     /// Show how a leader is replaced: deleted, killed, paused. Ends by itself.
     Demo,
+    /// Show how partitions are handed from pod to pod. Ends by itself.
+    DemoPartitions,
     /// Start a control plane, the operator and an example, and leave them running.
     Up,
     /// End what `up` left running, and remove its state.
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         let work = async {
             match command {
                 Command::Demo => dev::demo::run().await,
+                Command::DemoPartitions => dev::partitions::run().await,
                 Command::Up => dev::up::up().await,
                 Command::Down => dev::up::down(),
             }
