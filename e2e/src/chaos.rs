@@ -10,6 +10,7 @@
 
 pub mod candidates;
 pub mod deck;
+pub mod partitions;
 pub mod records;
 pub mod stage;
 

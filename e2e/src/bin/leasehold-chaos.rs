@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use leasehold_core::lease::LeaseTiming;
 use leasehold_e2e::chaos::deck::Length;
-use leasehold_e2e::chaos::{self, Options, Outcome};
+use leasehold_e2e::chaos::{self, Options, partitions};
 use leasehold_e2e::error::Result;
 use leasehold_e2e::history;
 
@@ -32,6 +32,12 @@ struct Arguments {
     /// Which disturbances: `short` leaves out the long outages.
     #[arg(long, value_enum, default_value = "long")]
     deck: Cards,
+    /// Disturb a partitioned service of pods instead of an election.
+    #[arg(long)]
+    partitions: bool,
+    /// Let pods write without fences: the checker must find it.
+    #[arg(long, requires = "partitions")]
+    unfenced: bool,
     /// Keep histories and logs in this folder.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
@@ -54,7 +60,14 @@ enum Cards {
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
-        Ok(outcome) => report(&outcome),
+        Ok((text, is_good)) => {
+            print!("{text}");
+            if is_good {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)
@@ -62,33 +75,45 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<Outcome> {
+/// What came out, and whether it is good.
+async fn run(arguments: Arguments) -> Result<(String, bool)> {
     let seed = arguments.seed.unwrap_or_else(|| history::now() % 1_000_000);
     println!("seed {seed} (--seed {seed} gives the same order of disturbances again)");
+    let length = Duration::from_secs_f64(arguments.minutes * 60.0);
+    let timing = match arguments.timing {
+        Timing::Fast => LeaseTiming::FAST,
+        Timing::Default => LeaseTiming::DEFAULT,
+    };
+    if arguments.partitions {
+        let options = partitions::Options {
+            seed,
+            length,
+            deck: match arguments.deck {
+                Cards::Short => partitions::deck::Length::Short,
+                Cards::Long => partitions::deck::Length::Long,
+            },
+            pods: 8,
+            count: 128,
+            timing,
+            unfenced: arguments.unfenced,
+            keep: arguments.keep,
+        };
+        let outcome = partitions::run(&options).await?;
+        return Ok((outcome.to_string(), outcome.is_good()));
+    }
     let options = Options {
         seed,
-        length: Duration::from_secs_f64(arguments.minutes * 60.0),
+        length,
         deck: match arguments.deck {
             Cards::Short => Length::Short,
             Cards::Long => Length::Long,
         },
         processes: arguments.processes.into(),
-        timing: match arguments.timing {
-            Timing::Fast => LeaseTiming::FAST,
-            Timing::Default => LeaseTiming::DEFAULT,
-        },
+        timing,
         keep: arguments.keep,
     };
-    chaos::run(&options).await
-}
-
-fn report(outcome: &Outcome) -> ExitCode {
-    print!("{outcome}");
-    if outcome.judgement.is_good() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    let outcome = chaos::run(&options).await?;
+    Ok((outcome.to_string(), outcome.judgement.is_good()))
 }
 
 fn minutes(text: &str) -> std::result::Result<f64, String> {
