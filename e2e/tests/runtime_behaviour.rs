@@ -45,6 +45,9 @@ mod start;
 #[path = "runtime_behaviour/upgrade.rs"]
 mod upgrade;
 
+/// More scenarios at once would starve the processes of two cores, and so their leases.
+const AT_ONCE: usize = 14;
+
 /// One test for each scenario; the longest come first.
 macro_rules! scenarios {
     ($($module:ident :: $sentence:ident),* $(,)?) => {

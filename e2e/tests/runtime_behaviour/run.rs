@@ -9,11 +9,8 @@ use leasehold_e2e::Result;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::SCENARIOS;
 use crate::ground::Ground;
-
-/// More at once would starve the processes of two cores, and so their leases.
-const AT_ONCE: usize = 14;
+use crate::{AT_ONCE, SCENARIOS};
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 pub(crate) type Scenario = fn(Arc<Ground>) -> Running;
