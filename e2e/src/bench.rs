@@ -8,6 +8,7 @@ pub mod candidate;
 mod failover;
 pub mod figure;
 mod memory;
+pub mod partitions;
 mod restart;
 mod steady;
 

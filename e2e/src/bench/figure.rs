@@ -79,6 +79,19 @@ impl Report {
         self.add(metric, unit, (ours, peer), goal, |(median, _, _)| median)
     }
 
+    /// Adds the value below which `share` of ours lies.
+    pub fn quantile(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        ours: &Samples,
+        share: f64,
+        goal: Option<f64>,
+    ) -> Result<()> {
+        let at = ours.quantile(share).unwrap_or_default();
+        self.add(metric, unit, (ours, &Samples::default()), goal, |_| at)
+    }
+
     /// Adds the largest of ours beside the largest of the peer's.
     pub fn largest(
         &mut self,
