@@ -24,6 +24,7 @@
 mod checks;
 mod client_go;
 mod clock;
+mod comparison;
 mod controls;
 mod faults;
 mod histogram;
@@ -32,10 +33,13 @@ mod lifecycle;
 mod network;
 mod node;
 mod prng;
+mod queue;
 mod report;
+mod runs;
 mod scenario;
 mod stats;
 mod store;
+mod story;
 mod swarm;
 mod tell;
 mod watching;
@@ -43,8 +47,8 @@ mod work;
 mod world;
 
 use clock::SEC;
+use runs::Seeds;
 use scenario::{Fault, Kind, Knobs, Mix};
-use swarm::Seeds;
 use world::World;
 
 /// One watch that dies without a sign costs a crash less than 5 s more than the lease.
@@ -122,14 +126,15 @@ const SEEDS_THAT_SHOW_ALL: u64 = 100;
 
 #[test]
 fn a_thousand_hours_of_faults_break_no_guarantee() {
-    let seeds = Seeds::from_env();
-    let last = seeds.first.wrapping_add(seeds.count - 1);
+    let seeds = Seeds::from_env(swarm::HOURS, swarm::LENGTH);
     println!(
-        "SIM_SEED={} SIM_SEEDS={}: up to seed {last}",
-        seeds.first, seeds.count
+        "SIM_SEED={} SIM_SEEDS={}: up to seed {}",
+        seeds.first,
+        seeds.count,
+        seeds.last()
     );
     let (stats, failures) = swarm::run(seeds);
-    report::publish("summary.txt", &report::of_swarm(seeds, &stats));
+    runs::publish("summary.txt", &report::of_swarm(seeds, &stats));
     assert!(
         failures.is_empty(),
         "{} of {} seeds failed\n{}",
@@ -145,9 +150,9 @@ fn a_thousand_hours_of_faults_break_no_guarantee() {
 
 #[test]
 fn takeovers_are_fast_and_never_overlap_beside_a_client_go_candidate() {
-    let (takeovers, overlaps) = (histogram::takeovers(), histogram::overlaps());
+    let (takeovers, overlaps) = (comparison::takeovers(), comparison::overlaps());
     let text = report::of_comparison(&takeovers, &overlaps);
-    report::publish("client-go.txt", &text);
+    runs::publish("client-go.txt", &text);
     let longest = |stats: &stats::Stats, how: &str| {
         let times = stats.takeovers.get(how).expect("it happened");
         assert!(times.len() > 100, "only {} of {how}", times.len());

@@ -1,19 +1,18 @@
 //! The summary of a run: printed, and written to `target/sim/summary.txt`.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use crate::clock::SEC;
-use crate::histogram::{Comparison, table};
+use crate::comparison::Comparison;
+use crate::histogram::table;
+use crate::runs::{HOUR, Seeds};
 use crate::scenario::Fault;
 use crate::stats::Stats;
-use crate::swarm::{HOUR, Seeds};
 
 /// What the swarm did.
 pub fn of_swarm(seeds: Seeds, stats: &Stats) -> String {
     let mut text = String::new();
-    let last = seeds.first.wrapping_add(seeds.count - 1);
+    let last = seeds.last();
     let hours = stats.simulated as f64 / HOUR as f64;
     let _ = writeln!(
         text,
@@ -124,15 +123,4 @@ pub fn nothing_happened(stats: &Stats) -> Vec<String> {
         }
     }
     missing
-}
-
-/// Prints a part of the summary and writes it down; returns where.
-pub fn publish(name: &str, text: &str) -> PathBuf {
-    println!("{text}");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = target.parent().unwrap_or(target).join("sim");
-    let path = folder.join(name);
-    fs::create_dir_all(&folder).expect("the target folder can be written");
-    fs::write(&path, text).expect("the target folder can be written");
-    path
 }

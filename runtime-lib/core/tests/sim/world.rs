@@ -1,8 +1,5 @@
 //! The world: a queue of events in true time, and everything they touch.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
 use leasehold_core::election::{Effect, Input};
 use leasehold_core::fence::Fence;
 use leasehold_core::id::FencingToken;
@@ -14,9 +11,11 @@ use crate::lifecycle::Slot;
 use crate::network::{Api, Call};
 use crate::node::{Delivery, Process};
 use crate::prng::Prng;
+use crate::queue::Queue;
 use crate::scenario::{Fault, Knobs, Mix};
 use crate::stats::Stats;
 use crate::store::{News, Store};
+use crate::story::Log;
 use crate::tell;
 
 /// Something that happens at an instant.
@@ -41,12 +40,6 @@ pub enum Event {
     Calm,
 }
 
-struct Scheduled {
-    at: Nanos,
-    number: u64,
-    event: Event,
-}
-
 /// One run.
 pub struct World {
     pub now: Nanos,
@@ -66,14 +59,7 @@ pub struct World {
     pub faults_on: bool,
     pub log: Log,
     pub next_call: u64,
-    queue: BinaryHeap<Scheduled>,
-    number: u64,
-}
-
-/// The story of a run: always hashed, written down only for a replay.
-pub struct Log {
-    pub lines: Option<Vec<String>>,
-    pub hash: u64,
+    queue: Queue<Event>,
 }
 
 impl World {
@@ -92,13 +78,9 @@ impl World {
             judge: Judge::new(&mix),
             stats: Stats::default(),
             faults_on: true,
-            log: Log {
-                lines: None,
-                hash: seed,
-            },
+            log: Log::new(seed),
             next_call: 0,
-            queue: BinaryHeap::new(),
-            number: 0,
+            queue: Queue::default(),
             mix,
             knobs,
         };
@@ -135,9 +117,9 @@ impl World {
 
     /// Runs to the end, or until this check found something.
     pub fn run_until(&mut self, sought: Option<Check>) {
-        while let Some(next) = self.queue.pop() {
-            self.now = next.at;
-            self.happen(next.event);
+        while let Some((at, event)) = self.queue.pop() {
+            self.now = at;
+            self.happen(event);
             if sought.is_some_and(|check| self.judge.found.iter().any(|f| f.check == check)) {
                 self.end = self.now;
             }
@@ -150,15 +132,9 @@ impl World {
     }
 
     pub fn schedule(&mut self, at: Nanos, event: Event) {
-        if at > self.end {
-            return;
+        if at <= self.end {
+            self.queue.push(at.max(self.now), event);
         }
-        self.number += 1;
-        self.queue.push(Scheduled {
-            at: at.max(self.now),
-            number: self.number,
-            event,
-        });
     }
 
     pub fn send(&mut self, at: Nanos, process: usize, what: Delivery) {
@@ -277,13 +253,7 @@ impl World {
 
     /// Notes one line of the story.
     pub fn say(&mut self, kind: u64, detail: u64, line: impl FnOnce() -> String) {
-        for part in [self.now, kind, detail] {
-            self.log.hash = (self.log.hash ^ part).wrapping_mul(0x0100_0000_01b3);
-        }
-        if let Some(lines) = &mut self.log.lines {
-            let (seconds, micros) = (self.now / SEC, self.now % SEC / 1000);
-            lines.push(format!("{seconds:>6}.{micros:06} {}", line()));
-        }
+        self.log.say(self.now, kind, detail, line);
     }
 
     /// The living process whose guard is valid; the one with the newest token, if there are two.
@@ -302,23 +272,3 @@ impl World {
         }
     }
 }
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Scheduled {}
