@@ -23,7 +23,7 @@
 //! | the outcome of a publish is unknown | list, and go on from what is there |
 //! | the number of partitions changes | a new layout when no handoff runs, else queued (H8) |
 //! | the assignment Lease is gone | confirmed by a list, then rebuilt from the bitmaps (H7) |
-//! | it cannot be read | the same, on its revision; what a later version wrote is never touched |
+//! | it cannot be read, or an older copy was put back | the same, on its revision; what a later version wrote is never touched |
 //! | nothing | nothing (`quiet-when-settled`) |
 //!
 //! # The very first table
@@ -54,6 +54,7 @@ use std::sync::Arc;
 
 use super::member::Member;
 use super::table::Table;
+use crate::id::Revision;
 use crate::time::Instant;
 use assignment::Assignment;
 use base::Base;
@@ -89,6 +90,8 @@ pub struct Planner {
     heard_at: Instant,
     /// This planner has seen a table.
     has_seen: bool,
+    /// The highest epoch that it has seen, in a table or understood by a member.
+    newest: Option<Revision>,
     /// This planner has sent a table.
     has_tried: bool,
     /// What the last plan was made of: the same would lead to the same.
@@ -137,6 +140,7 @@ impl Planner {
             conflicts: 0,
             heard_at: Instant::ZERO,
             has_seen: false,
+            newest: None,
             has_tried: false,
             planned: None,
             concerns: BTreeSet::new(),
@@ -207,6 +211,7 @@ impl Planner {
         if let Some(base) = &self.base {
             self.members.name(&base.people, now);
         }
+        self.newest = self.newest.max(assignment.table().map(|table| table.epoch));
         self.planned = None;
         self.assignment = assignment;
     }

@@ -287,7 +287,7 @@ fn a_table_of_another_hash_is_refused_and_what_runs_goes_on() {
         layout: Layout::new(2, HashId::K8sRange1, 1).unwrap(),
         ..(*other).clone()
     };
-    assert_eq!(drains(&a.step(Input::Table(Arc::new(foreign)))), []);
+    assert!(drains(&a.step(Input::Table(Arc::new(foreign)))).is_empty());
     assert_eq!(a.refused(), Some(HashId::K8sRange1));
     assert_eq!(a.running().count(), 1);
 }

@@ -37,9 +37,11 @@ pub(super) enum Says {
 }
 
 impl Assignment {
-    pub(super) fn of(lease: &Versioned) -> Self {
+    /// What this Lease says. Epochs only grow: a table with a lower one than the `newest` that was
+    /// seen is a copy that somebody put back, and the table that it replaced is lost (H7).
+    pub(super) fn of(lease: &Versioned, newest: Option<Revision>) -> Self {
         let says = match &lease.record.contents {
-            Contents::Table(table) => match table.problem() {
+            Contents::Table(table) => match table.problem().or_else(|| older(table, newest)) {
                 None => Says::Table(Arc::clone(table)),
                 Some(problem) => Says::Garbage(problem.into()),
             },
@@ -51,6 +53,19 @@ impl Assignment {
             uid: lease.uid.clone(),
             revision: lease.revision,
             says,
+        }
+    }
+
+    /// The same in the light of a higher epoch that was seen since.
+    pub(super) fn reviewed(&self, newest: Option<Revision>) -> Self {
+        let problem = self.table().and_then(|table| older(table, newest));
+        match (self, problem) {
+            (Self::Present { uid, revision, .. }, Some(problem)) => Self::Present {
+                uid: uid.clone(),
+                revision: *revision,
+                says: Says::Garbage(problem.into()),
+            },
+            _ => self.clone(),
         }
     }
 
@@ -88,4 +103,10 @@ impl Assignment {
             }
         }
     }
+}
+
+fn older(table: &Table, newest: Option<Revision>) -> Option<String> {
+    let newest = newest.filter(|newest| table.epoch < *newest)?;
+    let found = table.epoch;
+    Some(format!("an older table was put back: found epoch {found}, {newest} was seen"))
 }

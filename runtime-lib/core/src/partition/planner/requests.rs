@@ -36,10 +36,13 @@ impl Planner {
         self.members_listed(asked, &listing.members, now);
         // E4: newer news may have overtaken the list.
         let overtaken = asked < self.heard_at;
+        // All of one instant: who has understood an epoch has seen a table of it.
+        self.newest = self.newest.max(acknowledged(listing));
+        self.take(self.assignment.reviewed(self.newest), self.heard_at);
         match &listing.assignment {
             Some(lease) if overtaken => self.watched(lease, now),
             None if overtaken && self.assignment.revision().is_some() => self.doubt(),
-            Some(lease) => self.take(Assignment::of(lease), now),
+            Some(lease) => self.take(Assignment::of(lease, self.newest), now),
             None => {
                 let revision = listing.revision;
                 self.take(Assignment::Absent { revision, asked }, now);
@@ -78,7 +81,7 @@ impl Planner {
     pub(super) fn watched(&mut self, lease: &Versioned, now: Instant) {
         let known = self.assignment.revision();
         if known.is_none_or(|known| lease.revision > known) {
-            self.take(Assignment::of(lease), now);
+            self.take(Assignment::of(lease, self.newest), now);
         }
     }
 
@@ -286,4 +289,14 @@ impl Planner {
             counted(known)
         }
     }
+}
+
+/// The highest epoch that a member of this list has understood.
+fn acknowledged(listing: &Listing) -> Option<Revision> {
+    let leases = listing.members.values();
+    let acked = leases.filter_map(|lease| match &lease.record.contents {
+        Contents::Member(record) => record.acked,
+        _ => None,
+    });
+    acked.max()
 }

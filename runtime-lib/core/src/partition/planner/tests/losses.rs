@@ -185,6 +185,57 @@ fn unreadable(newer: bool) -> Stage {
     stage
 }
 
+/// Two members settle on a table, a third takes a share, and an older copy of the table is put back.
+fn put_back() -> (Stage, Arc<Table>) {
+    let mut stage = Stage::settled(4, &["a", "b"], Rules::ALL);
+    let older = stage.assignment.clone().unwrap().record;
+    stage.pass(secs(20));
+    stage.join("c");
+    stage.pass(secs(3));
+    let newest = stage.table();
+    stage.revision += 1;
+    let lease = stage.assignment.as_mut().unwrap();
+    lease.revision = epoch(stage.revision);
+    lease.record = older;
+    (stage, newest)
+}
+
+#[test]
+fn an_older_copy_of_the_table_is_taken_for_lost_by_whoever_saw_the_newer_one() {
+    let (mut stage, newest) = put_back();
+    stage.tell(Input::Assignment(stage.assignment.clone()));
+    let rebuilt = stage.table();
+    assert!(rebuilt.epoch > newest.epoch);
+    assert_eq!(stage.waits(p(0)), ["a#1", "b#1", "c#1"], "H7");
+}
+
+#[test]
+fn an_older_copy_of_the_table_is_known_by_what_members_have_understood() {
+    let (mut stage, newest) = put_back();
+    stage.say("a", 1, |record| record.acked = Some(newest.epoch));
+    stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
+    stage.tell(Input::Timer);
+    stage.pass(Duration::from_millis(14_900));
+    assert!(stage.table().epoch < newest.epoch, "not before a full duration");
+    stage.pass(Duration::from_millis(100));
+    assert!(stage.table().epoch > newest.epoch);
+    assert_eq!(stage.waits(p(0)), ["a#1", "b#1", "c#1"], "H7");
+}
+
+#[test]
+fn an_older_copy_that_the_watch_shows_before_the_first_list_is_known_by_the_list() {
+    let (mut stage, newest) = put_back();
+    stage.say("a", 1, |record| record.acked = Some(newest.epoch));
+    stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
+    stage.by_hand = true;
+    stage.tell(Input::Timer);
+    let list = stage.list();
+    stage.pass(Duration::from_millis(1));
+    stage.tell(Input::Assignment(stage.assignment.clone()));
+    stage.tell(list);
+    assert_eq!(stage.planner.table(), None);
+}
+
 #[test]
 fn a_table_that_contradicts_itself_is_taken_for_garbage() {
     let mut stage = Stage::settled(4, &["a", "b"], Rules::ALL);
