@@ -47,6 +47,7 @@ pub enum Edit {
 }
 
 /// How a write went, with what the judge needs.
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub enum Applied {
     Stored {
         before: Option<Box<Stored>>,

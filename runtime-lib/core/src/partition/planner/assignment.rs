@@ -108,5 +108,7 @@ impl Assignment {
 fn older(table: &Table, newest: Option<Revision>) -> Option<String> {
     let newest = newest.filter(|newest| table.epoch < *newest)?;
     let found = table.epoch;
-    Some(format!("an older table was put back: found epoch {found}, {newest} was seen"))
+    Some(format!(
+        "an older table was put back: found epoch {found}, {newest} was seen"
+    ))
 }

@@ -216,7 +216,10 @@ fn an_older_copy_of_the_table_is_known_by_what_members_have_understood() {
     stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
     stage.tell(Input::Timer);
     stage.pass(Duration::from_millis(14_900));
-    assert!(stage.table().epoch < newest.epoch, "not before a full duration");
+    assert!(
+        stage.table().epoch < newest.epoch,
+        "not before a full duration"
+    );
     stage.pass(Duration::from_millis(100));
     assert!(stage.table().epoch > newest.epoch);
     assert_eq!(stage.waits(p(0)), ["a#1", "b#1", "c#1"], "H7");
