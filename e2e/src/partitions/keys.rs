@@ -23,7 +23,7 @@ impl Slot {
     /// Its hashes: the first one, and the one past the last (up to 2⁶⁴).
     pub fn range(self) -> (u128, u128) {
         let count = u128::from(self.count.max(1));
-        let edge = |number: u128| ((number << 64) + count - 1) / count;
+        let edge = |number: u128| (number << 64).div_ceil(count);
         let number = u128::from(self.partition);
         (edge(number), edge(number + 1))
     }

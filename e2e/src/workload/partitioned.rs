@@ -68,7 +68,7 @@ struct Tenure {
 impl Tenure {
     fn begin(&self) {
         let remaining = Some(nanos(self.guard.remaining()));
-        self.note(Line {
+        self.note(&Line {
             remaining,
             ..self.line(Event::Gained)
         });
@@ -107,17 +107,10 @@ impl Tenure {
             slot: self.slot,
             writer: self.partitions.journal.identity(),
         };
-        let raised = self.partitions.options.unfenced;
-        while !raised {
-            match self.guard.raise(&fence).await {
-                Ok(_) => break,
-                Err(RaiseError::Store(verdict @ Verdict::Refused(_))) => {
-                    self.report(history::now(), None, Ok(verdict), None);
-                    return false;
-                }
-                Err(RaiseError::Store(_)) => tokio::time::sleep(AGAIN).await,
-                Err(_) => return false,
-            }
+        // The positive control raises nothing.
+        let raises = !self.partitions.options.unfenced;
+        if raises && !self.raise(&fence).await {
+            return false;
         }
         for key in keys::of(self.slot, self.partitions.options.keys) {
             let value = loop {
@@ -132,13 +125,28 @@ impl Tenure {
         true
     }
 
+    /// Raises the fence (H9), however long that takes. False if the guard failed or is stale.
+    async fn raise(&self, fence: &Shown<'_>) -> bool {
+        loop {
+            match self.guard.raise(fence).await {
+                Ok(_) => return true,
+                Err(RaiseError::Store(verdict @ Verdict::Refused(_))) => {
+                    self.report(history::now(), None, Ok(verdict), None);
+                    return false;
+                }
+                Err(RaiseError::Store(_)) => tokio::time::sleep(AGAIN).await,
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// One guarded write, or, without a key, one answer of the guard.
     async fn write_once(&mut self, key: Option<&String>) -> bool {
         let asked = history::now();
         let token = match self.guard.check() {
             Ok(token) => token,
             Err(lost) => {
-                self.note(Line {
+                self.note(&Line {
                     reason: lost.to_string(),
                     ..self.line(Event::CheckFailed)
                 });
@@ -148,7 +156,7 @@ impl Tenure {
         let remaining = Some(nanos(self.guard.remaining()));
         let stored = self.partitions.store.clone().zip(key);
         let Some((store, key)) = stored else {
-            self.note(Line {
+            self.note(&Line {
                 t: asked,
                 remaining,
                 ..self.line(Event::Held)
@@ -186,7 +194,7 @@ impl Tenure {
 
     /// Work that was begun before goes on, and then ends.
     async fn drain(&mut self) {
-        self.note(self.line(Event::Draining));
+        self.note(&self.line(Event::Draining));
         let wanted = self.partitions.options.drain_work;
         if !wanted.is_zero() {
             // Either way the drain is over.
@@ -208,7 +216,7 @@ impl Tenure {
             Ok(Verdict::Unavailable) => (Event::Unavailable, "no answer".to_owned()),
             Err(error) => (Event::Unavailable, error.to_string()),
         };
-        self.note(Line {
+        self.note(&Line {
             t: asked,
             remaining,
             key: set.map(|(key, _)| key.clone()),
@@ -226,8 +234,8 @@ impl Tenure {
         }
     }
 
-    fn note(&self, line: Line) {
-        self.partitions.journal.write(&line);
+    fn note(&self, line: &Line) {
+        self.partitions.journal.write(line);
     }
 }
 
@@ -242,7 +250,7 @@ impl Drop for Tenure {
             Ok(_) => String::new(),
             Err(lost) => lost.to_string(),
         };
-        self.note(Line {
+        self.note(&Line {
             reason,
             ..self.line(event)
         });

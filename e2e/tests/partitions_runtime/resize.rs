@@ -25,7 +25,10 @@ pub(crate) async fn a_change_of_the_count_during_another_is_queued_and_comes_nex
     let tables = crew.tables().all();
     let queued = tables.iter().any(|table| table.queued == Some(10));
     demand(queued, || {
-        let counts: Vec<u16> = tables.iter().map(|table| table.count()).collect();
+        let counts: Vec<u16> = tables
+            .iter()
+            .map(leasehold_e2e::partitions::tables::Table::count)
+            .collect();
         format!("no table says that 10 comes next: {counts:?}")
     })?;
     demand_good(&crew, Duration::from_secs(8))?;

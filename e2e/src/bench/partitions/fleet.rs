@@ -22,7 +22,7 @@ use crate::{TestNamespace, wait};
 pub(super) const TIMING: LeaseTiming = LeaseTiming::DEFAULT;
 
 /// No change takes longer, not even the death of two.
-const WITHIN: Duration = Duration::from_secs(120);
+const WITHIN: Duration = Duration::from_mins(2);
 
 /// The members of one cluster id.
 pub(super) struct Fleet {

@@ -74,13 +74,12 @@ impl Client {
         // Whoever is dropped in the middle leaves no connection with half an answer in it.
         let connection = place.take();
         let work = async {
-            let mut connection = match connection {
-                Some(connection) => connection,
-                None => {
-                    let stream = TcpStream::connect(&self.address).await?;
-                    stream.set_nodelay(true)?;
-                    BufStream::new(stream)
-                }
+            let mut connection = if let Some(connection) = connection {
+                connection
+            } else {
+                let stream = TcpStream::connect(&self.address).await?;
+                stream.set_nodelay(true)?;
+                BufStream::new(stream)
             };
             let mut text = serde_json::to_vec(request)?;
             text.push(b'\n');
