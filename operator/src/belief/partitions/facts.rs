@@ -46,9 +46,9 @@ pub struct TableFacts {
     pub rebalance: Rebalance,
     /// How the partitions fare.
     pub owned: usize,
-    /// See [`Tally::moving`].
+    /// See `moving` of [`Tally`](super::table::Tally).
     pub moving: usize,
-    /// See [`Tally::unowned`].
+    /// See `unowned` of [`Tally`](super::table::Tally).
     pub unowned: usize,
     /// Who keeps owners waiting.
     pub blockers: Vec<BlockerFacts>,
