@@ -211,7 +211,7 @@ impl Planner {
         if let Some(base) = &self.base {
             self.members.name(&base.people, now);
         }
-        self.newest = self.newest.max(assignment.table().map(|table| table.epoch));
+        self.raise_newest(assignment.table().map(|table| table.epoch));
         self.planned = None;
         self.assignment = assignment;
     }

@@ -37,7 +37,7 @@ impl Planner {
         // E4: newer news may have overtaken the list.
         let overtaken = asked < self.heard_at;
         // All of one instant: who has understood an epoch has seen a table of it.
-        self.newest = self.newest.max(acknowledged(listing));
+        self.raise_newest(acknowledged(listing));
         self.take(self.assignment.reviewed(self.newest), self.heard_at);
         match &listing.assignment {
             Some(lease) if overtaken => self.watched(lease, now),
@@ -269,6 +269,13 @@ impl Planner {
         }
     }
 
+    /// Epochs only grow, as long as they are revisions (H2).
+    pub(super) fn raise_newest(&mut self, epoch: Option<Revision>) {
+        if self.config.rules.has(crate::rules::Rule::H2EpochIsRevision) {
+            self.newest = self.newest.max(epoch);
+        }
+    }
+
     /// H2: the revision on which the publish is based. It grows by itself; only if somebody wrote a
     /// higher epoch by hand, or the store was restored, it is one above what members may have seen.
     pub(super) fn epoch(&self, based_on: Revision) -> Revision {
@@ -282,7 +289,8 @@ impl Planner {
             return counted(known.or_else(|| living.max()));
         }
         let seen = self.members.records().filter_map(|record| record?.acked);
-        let known = known.or_else(|| seen.max());
+        // Never below what this planner would take for an older copy.
+        let known = known.or_else(|| seen.max()).max(self.newest);
         if known.is_none_or(|known| based_on > known) {
             based_on
         } else {
