@@ -2,50 +2,14 @@
 //! all of them in force, the same seeds find nothing.
 
 use leasehold_core::lease::LeaseTiming;
-use leasehold_core::rules::{Rule, Rules};
+use leasehold_core::rules::Rule;
 
+use crate::LENGTH;
 use crate::clock::{MS, SEC};
+use crate::control::{finds, without};
 use crate::judge::Check;
-use crate::runs::HOUR;
 use crate::scenario::{Fault, Knobs, Mix, Spoil};
 use crate::world::World;
-
-/// Seeds that a control may take; the swarm itself takes more than ten times as many.
-const SEEDS: u64 = 30;
-
-#[track_caller]
-fn finds(expected: Check, knobs: Knobs, mix: &Mix) {
-    let mut others = Vec::new();
-    for seed in 1..=SEEDS {
-        let mut world = World::new(seed, mix.clone(), knobs, HOUR);
-        world.run_until(Some(expected));
-        others.extend(world.judge.found.iter().map(|found| found.check));
-        if !others.contains(&expected) {
-            continue;
-        }
-        println!("{expected:?} by seed {seed} after {} s", world.now / SEC);
-        for seed in 1..=seed {
-            let mut sound = World::new(seed, mix.clone(), Knobs::ALL, HOUR);
-            sound.run_until(None);
-            let found = &sound.judge.found;
-            assert!(
-                found.is_empty(),
-                "with all rules in force, seed {seed}: {found:?}"
-            );
-        }
-        return;
-    }
-    others.sort();
-    others.dedup();
-    panic!("{SEEDS} seeds did not find {expected:?}, only {others:?}");
-}
-
-fn without(rule: Rule) -> Knobs {
-    Knobs {
-        rules: Rules::ALL.without(rule),
-        ..Knobs::ALL
-    }
-}
 
 /// A restarted pod runs under the dead one's epoch.
 #[test]
@@ -219,7 +183,7 @@ fn a_write_after_everything_has_settled_is_found() {
         calm: Mix::CALM,
         ..Mix::focused(&[Fault::CrashPod], 120 * SEC)
     };
-    let mut world = World::new(1, mix, Knobs::ALL, HOUR);
+    let mut world = World::new(1, mix, Knobs::ALL, LENGTH);
     world.run_until(None);
     assert!(world.judge.found.is_empty(), "{:?}", world.judge.found);
     world.judge.renewals += 1000;

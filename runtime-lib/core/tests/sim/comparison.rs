@@ -1,10 +1,10 @@
 //! Takeovers and overlaps, ours beside the client-go model in the same world.
 
+use crate::LENGTH;
 use crate::clock::SEC;
 use crate::runs::{self, Seeds};
 use crate::scenario::{Fault, Kind, Knobs, Mix};
 use crate::stats::Stats;
-use crate::swarm::LENGTH;
 use crate::world::World;
 
 const SEEDS: Seeds = Seeds {

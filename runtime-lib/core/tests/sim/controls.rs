@@ -2,50 +2,15 @@
 //! all of them in force, the same seeds find nothing.
 
 use leasehold_core::lease::LeaseTiming;
-use leasehold_core::rules::{Rule, Rules};
+use leasehold_core::rules::Rule;
 use leasehold_core::time::Duration;
 
 use crate::clock::{MS, SEC};
+use crate::control::{finds, without};
 use crate::judge::Check;
 use crate::scenario::{Fault, Knobs, Mix};
-use crate::swarm::LENGTH;
 use crate::world::World;
-
-/// Seeds that a control may take; the swarm itself takes more than ten times as many.
-const SEEDS: u64 = 40;
-
-#[track_caller]
-fn finds(expected: Check, knobs: Knobs, mix: &Mix) {
-    let mut others = Vec::new();
-    for seed in 1..=SEEDS {
-        let mut world = World::new(seed, mix.clone(), knobs, LENGTH);
-        world.run_until(Some(expected));
-        others.extend(world.judge.found.iter().map(|found| found.check));
-        if !others.contains(&expected) {
-            continue;
-        }
-        for seed in 1..=seed {
-            let mut sound = World::new(seed, mix.clone(), Knobs::ALL, LENGTH);
-            sound.run_until(None);
-            let found = &sound.judge.found;
-            assert!(
-                found.is_empty(),
-                "with all rules in force, seed {seed}: {found:?}"
-            );
-        }
-        return;
-    }
-    others.sort();
-    others.dedup();
-    panic!("{SEEDS} seeds did not find {expected:?}, only {others:?}");
-}
-
-fn without(rule: Rule) -> Knobs {
-    Knobs {
-        rules: Rules::ALL.without(rule),
-        ..Knobs::ALL
-    }
-}
+use crate::{CONTROL_SEEDS, LENGTH};
 
 #[test]
 fn e1_a_write_without_precondition_is_found() {
@@ -279,7 +244,7 @@ fn clocks_that_are_further_off_than_promised_are_found() {
         ..mix.clone()
     };
     let mut found = Vec::new();
-    for seed in 1..=SEEDS {
+    for seed in 1..=CONTROL_SEEDS {
         let mut world = World::new(seed, beyond.clone(), Knobs::ALL, LENGTH);
         world.run_until(Some(Check::TwoGuards));
         found.extend(world.judge.found.iter().map(|found| found.check));
@@ -293,5 +258,5 @@ fn clocks_that_are_further_off_than_promised_are_found() {
             return;
         }
     }
-    panic!("{SEEDS} seeds found only {found:?}");
+    panic!("{CONTROL_SEEDS} seeds found only {found:?}");
 }

@@ -5,20 +5,21 @@ use std::fmt::Write as _;
 use crate::clock::{Nanos, SEC};
 use crate::judge::Found;
 use crate::prng::Prng;
-use crate::runs::{HOUR, Seeds, for_each};
+use crate::report;
+use crate::runs::{Seeds, for_each, publish};
 use crate::scenario::{Knobs, Mix};
 use crate::stats::Stats;
 use crate::world::World;
+use crate::{HOURS, LENGTH, REPLAY};
 
-/// Simulated length of one seed.
-pub const LENGTH: Nanos = 2 * HOUR;
-pub const HOURS: u64 = 1040;
+/// Fewer seeds, as in a replay, need not show every kind of fault.
+const SEEDS_THAT_SHOW_ALL: u64 = 100;
 
 /// A seed that broke something.
 #[derive(Debug)]
-pub struct Failure {
-    pub seed: u64,
-    pub found: Vec<Found>,
+struct Failure {
+    seed: u64,
+    found: Vec<Found>,
 }
 
 /// The world of a seed of the swarm.
@@ -27,8 +28,32 @@ pub fn world(seed: u64) -> World {
     World::new(seed, mix, Knobs::ALL, LENGTH)
 }
 
+/// Runs the swarm, writes its summary to this file, and fails if a guarantee broke or nothing happened.
+pub fn breaks_no_guarantee(summary: &str) {
+    let seeds = Seeds::from_env(HOURS, LENGTH);
+    println!(
+        "SIM_SEED={} SIM_SEEDS={}: up to seed {}",
+        seeds.first,
+        seeds.count,
+        seeds.last()
+    );
+    let (stats, failures) = run(seeds);
+    publish(summary, &report::of_swarm(seeds, &stats));
+    assert!(
+        failures.is_empty(),
+        "{} of {} seeds failed\n{}",
+        failures.len(),
+        seeds.count,
+        explain(&failures)
+    );
+    if seeds.count >= SEEDS_THAT_SHOW_ALL {
+        let missing = report::nothing_happened(&stats);
+        assert!(missing.is_empty(), "these never happened: {missing:?}");
+    }
+}
+
 /// Runs the swarm.
-pub fn run(seeds: Seeds) -> (Stats, Vec<Failure>) {
+fn run(seeds: Seeds) -> (Stats, Vec<Failure>) {
     let results = for_each(seeds, |seed| {
         let mut world = world(seed);
         world.run_until(None);
@@ -45,9 +70,9 @@ pub fn run(seeds: Seeds) -> (Stats, Vec<Failure>) {
 }
 
 /// What a person needs to see of the first failures, and how to see it again.
-pub fn explain(failures: &[Failure]) -> String {
+fn explain(failures: &[Failure]) -> String {
     let mut text = String::new();
-    for failure in failures.iter().take(5) {
+    for failure in failures.iter().take(12) {
         let first = &failure.found[0];
         let _ = writeln!(
             text,
@@ -60,7 +85,7 @@ pub fn explain(failures: &[Failure]) -> String {
         );
         let _ = writeln!(
             text,
-            "  replay: SIM_SEED={} SIM_SEEDS=1 cargo test -p leasehold-core --features controls --test sim a_thousand",
+            "  replay: SIM_SEED={} SIM_SEEDS=1 cargo test -p leasehold-core --features controls {REPLAY}",
             failure.seed
         );
     }

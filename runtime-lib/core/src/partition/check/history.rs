@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+pub use crate::election::check::Span;
 use crate::id::FencingToken;
 use crate::partition::{Layout, Partition};
 use crate::time::{Duration, Instant};
@@ -40,15 +41,6 @@ pub struct Release {
     pub partition: Partition,
     /// When it was stored.
     pub at: Instant,
-}
-
-/// A span of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// First instant.
-    pub from: Instant,
-    /// Last instant.
-    pub until: Instant,
 }
 
 /// What happened.
