@@ -18,9 +18,16 @@ impl Beliefs {
     /// The partitions of a cluster id, as a pass sees them.
     pub fn partitions(&self, namespace: &str, cluster_id: &str, now: Instant) -> PartitionFacts {
         let key = (namespace.to_owned(), cluster_id.to_owned());
-        let inner = self.inner();
-        let belief = inner.partitions.get(&key);
-        belief.map(|it| it.facts(now)).unwrap_or_default()
+        let mut inner = self.inner();
+        let is_stirred = inner.stirred.contains(&key);
+        let Some(belief) = inner.partitions.get_mut(&key) else {
+            return PartitionFacts::default();
+        };
+        if is_stirred {
+            // Else the same news would be shown twice: before and after the sweep that reviews them.
+            belief.review(now, record::in_whole_seconds(jiff::Timestamp::now()));
+        }
+        belief.facts(now)
     }
 
     /// A silent member of a cluster id awaits a read that confirms it.

@@ -5,8 +5,12 @@ use leasehold_core::{
     lease::{LeaseRecord, Versioned},
     partition::{HashId, Layout, MemberRecord, Part, Partition, Rebalance, Table},
 };
+use leasehold_crds::keys;
 
-use super::*;
+use super::{
+    super::{Beliefs, purpose::Purpose},
+    *,
+};
 
 struct Story {
     belief: PartitionsBelief,
@@ -196,6 +200,29 @@ fn a_table_found_by_a_list_says_nothing_about_how_long_it_took() {
         .note_assignment(Some(found), Heard::ByList, story.now);
     story.review();
     assert_eq!((story.table().owned, story.table().settled), (2, None));
+}
+
+#[test]
+fn a_pass_that_comes_before_the_sweep_sees_what_the_sweep_will_say() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    let member = reading(1, Some("b"), 1, says(5, &[0, 1]));
+    let assignment = reading(2, Some("a"), 1, table(5, 1, &[]));
+    for (purpose, mut reading) in [
+        (Purpose::Member("billing", "b"), member),
+        (Purpose::Assignment("billing"), assignment),
+    ] {
+        let label = (keys::LABEL_CLUSTER_ID.to_owned(), "billing".to_owned());
+        reading.labels.extend([label]);
+        let mut inner = beliefs.inner();
+        inner.note_partitions("demo", purpose, Some(reading), Heard::ByWatch, now);
+    }
+    let settled = || match beliefs.partitions("demo", "billing", now).assignment {
+        AssignmentFacts::Table(table) => table.settled,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(settled(), Some(Duration::ZERO));
+    beliefs.sweep(now);
+    assert_eq!(settled(), Some(Duration::ZERO));
 }
 
 #[test]
