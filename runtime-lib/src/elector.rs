@@ -242,6 +242,9 @@ impl Elector {
     /// Order: code, settings, environment, default.
     fn declare(&mut self, declared: Option<Result<Declared, String>>) {
         let partitioned = self.setup.partitioned;
+        self.setup
+            .sources
+            .note_strategy(declared.as_ref(), partitioned);
         let checked = declared.map(|declared| {
             declared.and_then(|declared| declared.check_strategy(partitioned).map(|()| declared))
         });

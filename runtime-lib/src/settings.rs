@@ -65,9 +65,29 @@ pub(crate) struct Sources {
     pub(crate) env_partitions: Option<u16>,
     pub(crate) code_hash: Option<HashId>,
     pub(crate) declared: Option<Declared>,
+    /// The strategy of the code, while the other one is declared: nothing that is declared is followed.
+    #[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // only marks say it
+    pub(crate) contradicted: Option<&'static str>,
 }
 
 impl Sources {
+    /// Whether this is declared for the other strategy than the code's; the leader then says so.
+    pub(crate) fn note_strategy(
+        &mut self,
+        declared: Option<&Result<Declared, String>>,
+        is_partitioned: bool,
+    ) {
+        let is_other = declared
+            .and_then(|declared| declared.as_ref().ok())
+            .is_some_and(|declared| declared.check_strategy(is_partitioned).is_err());
+        let own = if is_partitioned {
+            PARTITIONED
+        } else {
+            LEADER_ELECTED
+        };
+        self.contradicted = is_other.then_some(own);
+    }
+
     /// The timing in force.
     pub(crate) fn timing(&self) -> LeaseTiming {
         let declared = self.declared.as_ref().map(|declared| declared.timing);
@@ -127,11 +147,11 @@ impl Sources {
         });
         let drain_timeout_seconds = self.code_drain.map(|drain| drain.as_secs_f64());
         let fixed = Fixed {
+            strategy: self.contradicted.map(str::to_owned),
             partitions: self.code_partitions.map(i64::from),
             hash: self.code_hash.map(|hash| hash.to_string()),
             lease,
             drain_timeout_seconds,
-            ..Fixed::default()
         };
         (!fixed.is_empty()).then(|| fixed.to_json())
     }

@@ -126,6 +126,39 @@ async fn timing_fixed_in_code_wins_over_what_is_declared() {
     assert_eq!(world.duration(KEY).await, Some(Duration::from_secs(6)));
 }
 
+#[cfg(feature = "kubernetes")] // only there another program reads it
+#[tokio::test(start_paused = true)]
+async fn a_leader_says_that_its_code_has_the_other_strategy_than_the_declared_one() {
+    let world = World::new();
+    let a = world.node("a").await;
+    let key = LeaseKey::new(KEY).unwrap();
+    let handle = a
+        .cluster
+        .service(KEY)
+        .leader_elected()
+        .spawn(|leadership| async move { leadership.draining().await })
+        .unwrap();
+    until("it leads", || handle.status().role == "leader").await;
+    let fixed = || world.memory.annotation(&key, "leasehold.dev/fixed");
+    let declared = |generation, partitioned| Declared {
+        generation,
+        timing: LeaseTiming::CALM,
+        drain_timeout: None,
+        partitioned,
+    };
+    let cut = leasehold::testing::DeclaredPartitions {
+        count: 8,
+        hash: leasehold::HashId::CsHash1,
+    };
+    world.memory.declare(&key, Some(Ok(declared(2, Some(cut)))));
+    until("its Lease says so", || fixed().is_some()).await;
+    assert_eq!(fixed().unwrap(), r#"{"strategy":"leader-elected"}"#);
+    assert_eq!(handle.status().settings_generation, None);
+    world.memory.declare(&key, Some(Ok(declared(3, None))));
+    until("its Lease takes it back", || fixed().is_none()).await;
+    assert_eq!(handle.status().settings_generation, Some(3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_observer_sees_every_change_in_order_and_never_campaigns() {
     let world = World::new();
