@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use leasehold::testing::fault::Fault;
 use leasehold::testing::{LeaseKey, StoreError};
-use leasehold::{ChangeKind, FencingToken, Leadership, LeaseTiming, LostReason, RunError};
+use leasehold::{
+    ChangeKind, FencingToken, Leadership, LeaseTiming, LostReason, RunError, ServiceBuilder,
+    ServiceHandle,
+};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 #[path = "support/world.rs"]
 mod world;
 
-use world::{World, next, until, wait_for};
+use world::{Node, World, next, until, wait_for};
 
 const KEY: &str = "orders";
 
@@ -28,6 +31,16 @@ fn announce(begun: mpsc::UnboundedSender<Leadership>) -> impl FnMut(Leadership) 
             leadership.draining().await;
         })
     }
+}
+
+/// The service of this node, one of those that elect a leader.
+fn elected(node: &Node) -> ServiceBuilder {
+    node.cluster.service(KEY).leader_elected()
+}
+
+/// Takes part with work that says when it began.
+fn campaign(node: &Node, begun: mpsc::UnboundedSender<Leadership>) -> ServiceHandle {
+    elected(node).spawn(announce(begun)).unwrap()
 }
 
 /// Tells when the work's future was dropped.
@@ -48,12 +61,8 @@ async fn of_three_candidates_one_leads_and_hands_over_at_once_when_it_shuts_down
     let mut nodes = Vec::new();
     for name in ["a", "b", "c"] {
         let node = world.node(name).await;
-        let handle = node
-            .cluster
-            .service(KEY)
-            .leader_elected()
-            .spawn(announce(begun.clone()));
-        nodes.push((name, node, handle.unwrap()));
+        let handle = campaign(&node, begun.clone());
+        nodes.push((name, node, handle));
         tokio::task::yield_now().await;
     }
     let mut tokens: Vec<FencingToken> = Vec::new();
@@ -94,11 +103,7 @@ async fn a_leader_renews_while_it_drains_and_releases_when_the_work_has_ended() 
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .drain_timeout(Duration::from_secs(55));
+    let service = elected(&a).drain_timeout(Duration::from_secs(55));
     let handle = service
         .spawn(move |leadership| {
             let begun = begun.clone();
@@ -113,12 +118,7 @@ async fn a_leader_renews_while_it_drains_and_releases_when_the_work_has_ended() 
         })
         .unwrap();
     terms.recv().await.unwrap();
-    let other = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(|_| async {})
-        .unwrap();
+    let other = elected(&b).spawn(|_| async {}).unwrap();
     let mut changes = other.changes();
     let before = a.store.renewals();
     a.cluster.shutdown();
@@ -139,11 +139,7 @@ async fn a_drain_that_overruns_is_cut_off_and_its_lease_is_left_to_lapse() {
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .drain_timeout(Duration::from_secs(3));
+    let service = elected(&a).drain_timeout(Duration::from_secs(3));
     let handle = service
         .spawn(move |_| {
             begun.send(()).unwrap();
@@ -166,10 +162,7 @@ async fn a_leader_whose_renewals_fail_is_told_within_its_trust_and_its_work_is_d
     let a = world.node("a").await;
     let dropped = Arc::new(AtomicBool::new(false));
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
+    let handle = elected(&a)
         .spawn({
             let dropped = Arc::clone(&dropped);
             move |leadership| {
@@ -216,12 +209,7 @@ async fn a_claim_whose_answer_is_lost_is_found_by_its_stamp() {
     a.store.fail_writes(Some(Fault::LoseAnswer));
     let (begun, mut terms) = mpsc::unbounded_channel();
     let started = Instant::now();
-    let _handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let _handle = campaign(&a, begun);
     let leadership = terms.recv().await.unwrap();
     let limit = LeaseTiming::DEFAULT.trusted();
     assert!(
@@ -244,12 +232,7 @@ async fn an_emptied_holder_ends_the_term_at_once() {
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let handle = campaign(&a, begun);
     let leadership = terms.recv().await.unwrap();
     let mut changes = handle.changes();
     assert_eq!(
@@ -275,12 +258,7 @@ async fn a_process_that_was_paused_beyond_its_lease_has_lost_it_when_it_wakes() 
     let world = World::new();
     let a = world.node("a").await;
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let handle = campaign(&a, begun);
     let leadership = terms.recv().await.unwrap();
     assert!(leadership.check().is_ok());
     a.clock.jump(Duration::from_secs(25)); // as SIGSTOP and SIGCONT: nothing ran meanwhile
@@ -303,15 +281,10 @@ async fn an_unhealthy_leader_steps_down_and_another_takes_over() {
         move || healthy.load(Ordering::SeqCst)
     };
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a.cluster.service(KEY).leader_elected().healthy(veto);
+    let service = elected(&a).healthy(veto);
     let first = service.spawn(announce(begun.clone())).unwrap();
     terms.recv().await.unwrap();
-    let second = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let second = campaign(&b, begun);
     let mut changes = second.changes();
     healthy.store(false, Ordering::SeqCst);
     let since = Instant::now();
@@ -332,11 +305,7 @@ async fn work_that_hangs_is_replaced_within_the_lease_and_a_heartbeat() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let service = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .progress_timeout(Duration::from_secs(4));
+    let service = elected(&a).progress_timeout(Duration::from_secs(4));
     let _first = service
         .spawn({
             let begun = begun.clone();
@@ -354,12 +323,7 @@ async fn work_that_hangs_is_replaced_within_the_lease_and_a_heartbeat() {
         })
         .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let second = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let second = campaign(&b, begun);
     let mut changes = second.changes();
     let hung = terms.recv().await.unwrap();
     assert!(
@@ -378,19 +342,9 @@ async fn step_down_lets_another_lead() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let first = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun.clone()))
-        .unwrap();
+    let first = campaign(&a, begun.clone());
     terms.recv().await.unwrap();
-    let second = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let second = campaign(&b, begun);
     let (mut own, mut seen) = (first.changes(), second.changes());
     first.step_down();
     wait_for(&mut own, "a", &ChangeKind::SteppedDown).await;
@@ -403,19 +357,9 @@ async fn a_foreign_wish_for_another_holder_is_honoured() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let _first = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun.clone()))
-        .unwrap();
+    let _first = campaign(&a, begun.clone());
     terms.recv().await.unwrap();
-    let second = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let second = campaign(&b, begun);
     let mut changes = second.changes();
     assert!(
         world
@@ -432,10 +376,7 @@ async fn a_foreign_wish_for_another_holder_is_honoured() {
 async fn work_that_panics_ends_the_service_and_frees_the_lease() {
     let world = World::new();
     let a = world.node("a").await;
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
+    let handle = elected(&a)
         .spawn(|_| async { panic!("of the test") })
         .unwrap();
     match handle.finished().await {
@@ -454,7 +395,7 @@ async fn work_that_panics_ends_the_service_and_frees_the_lease() {
 async fn a_run_that_is_dropped_gives_the_lease_back() {
     let world = World::new();
     let a = world.node("a").await;
-    let service = a.cluster.service(KEY).leader_elected();
+    let service = elected(&a);
     let run = service.run(|_| std::future::pending());
     assert!(
         tokio::time::timeout(Duration::from_secs(30), run)
@@ -475,12 +416,7 @@ async fn a_store_that_refuses_everything_is_asked_again_and_again_but_not_in_a_h
     a.store.fail_writes(Some(Fault::Refuse(refusal.clone())));
     a.store.fail_reads(Some(Fault::Refuse(refusal)));
     let (begun, mut terms) = mpsc::unbounded_channel();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(announce(begun))
-        .unwrap();
+    let handle = campaign(&a, begun);
     tokio::time::sleep(Duration::from_mins(1)).await;
     let requests = a.store.requests();
     assert!(
@@ -501,10 +437,7 @@ async fn a_thousand_losses_and_returns_leave_no_task_behind() {
     let world = World::new();
     let a = world.node("a").await;
     let (count, running) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
+    let handle = elected(&a)
         .spawn({
             let (count, running) = (Arc::clone(&count), Arc::clone(&running));
             move |leadership| {

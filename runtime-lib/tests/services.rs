@@ -5,15 +5,22 @@
 use std::time::Duration;
 
 use leasehold::testing::{Declared, LeaseKey};
-use leasehold::{ChangeKind, Cluster, LeaseTiming, Scope};
+use leasehold::{ChangeKind, Cluster, LeaseTiming, Scope, ServiceHandle};
 use tokio::sync::mpsc;
 
 #[path = "support/world.rs"]
 mod world;
 
-use world::{World, next, until, wait_for};
+use world::{Node, World, next, until, wait_for};
 
 const KEY: &str = "orders";
+
+/// Takes part until it is asked to finish.
+fn lead(node: &Node) -> ServiceHandle {
+    let service = node.cluster.service(KEY).leader_elected();
+    let work = |leadership: leasehold::Leadership| async move { leadership.draining().await };
+    service.spawn(work).unwrap()
+}
 
 #[tokio::test(start_paused = true)]
 async fn node_scope_runs_at_once_and_touches_no_store() {
@@ -45,12 +52,7 @@ async fn declared_timing_reaches_a_running_leader_without_a_new_term() {
     let world = World::new();
     let a = world.node("a").await;
     let key = LeaseKey::new(KEY).unwrap();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(|leadership| async move { leadership.draining().await })
-        .unwrap();
+    let handle = lead(&a);
     let mut changes = handle.changes();
     wait_for(&mut changes, "a", &ChangeKind::Gained).await;
     assert_eq!(world.duration(KEY).await, Some(Duration::from_secs(15)));
@@ -132,12 +134,7 @@ async fn a_leader_says_that_its_code_has_the_other_strategy_than_the_declared_on
     let world = World::new();
     let a = world.node("a").await;
     let key = LeaseKey::new(KEY).unwrap();
-    let handle = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(|leadership| async move { leadership.draining().await })
-        .unwrap();
+    let handle = lead(&a);
     until("it leads", || handle.status().role == "leader").await;
     let fixed = || world.memory.annotation(&key, "leasehold.dev/fixed");
     let declared = |generation, partitioned| Declared {
@@ -168,23 +165,13 @@ async fn an_observer_sees_every_change_in_order_and_never_campaigns() {
         world.node("observer").await,
     );
     let mut changes = observer.cluster.leadership_changes(KEY).unwrap();
-    let first = a
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(|leadership| async move { leadership.draining().await })
-        .unwrap();
+    let first = lead(&a);
     let gained = next(&mut changes, "the first leader").await;
     assert_eq!(
         (gained.kind, &gained.holder[..1]),
         (ChangeKind::Gained, "a")
     );
-    let second = b
-        .cluster
-        .service(KEY)
-        .leader_elected()
-        .spawn(|leadership| async move { leadership.draining().await })
-        .unwrap();
+    let second = lead(&b);
     a.cluster.shutdown();
     first.finished().await.unwrap();
     let resigned = next(&mut changes, "the end of the first").await;
