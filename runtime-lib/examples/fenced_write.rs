@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold::{Cluster, Fence, FencingToken, LeaseTiming};
+use leasehold::{Claim, Cluster, Fence, FencingToken, LeaseTiming};
 
 /// A store that keeps the highest token it was shown. A database does the same with a column and
 /// `UPDATE … SET token = $new WHERE token <= $new`.
@@ -45,8 +45,8 @@ impl Account {
 impl Fence for Account {
     type Error = Refused;
 
-    async fn raise(&self, token: FencingToken) -> Result<(), Refused> {
-        self.write(token, 0).map(|_| ())
+    async fn raise(&self, claim: Claim) -> Result<(), Refused> {
+        self.write(claim.token, 0).map(|_| ())
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use leasehold_core::election::EndReason;
+use leasehold_core::fence::{Claim, KeyRange};
 use leasehold_core::id::{FencingToken, Term};
 use leasehold_core::partition::Partition;
 use leasehold_core::time::{Duration, Instant};
@@ -70,12 +71,20 @@ impl Leadership {
         self.state.note_progress();
     }
 
+    /// What to show to a store with every write, as [`check`](Self::check): the token, for all
+    /// hashes ([`KeyRange::ALL`]).
+    pub fn claim(&self) -> Result<Claim, Lost> {
+        Ok(Claim::new(KeyRange::ALL, self.check()?))
+    }
+
     /// Raises the fence of a guarded store to this token. Call it before the first read of a term:
     /// a store refuses a lower token only after it was shown a higher one (H9).
+    ///
+    /// When it is cancelled, the store may have taken the token; raising it again changes nothing.
     pub async fn raise<F: Fence>(&self, store: &F) -> Result<FencingToken, RaiseError<F::Error>> {
-        let token = self.check().map_err(RaiseError::Lost)?;
-        store.raise(token).await.map_err(RaiseError::Store)?;
-        Ok(token)
+        let claim = self.claim().map_err(RaiseError::Lost)?;
+        store.raise(claim).await.map_err(RaiseError::Store)?;
+        Ok(claim.token)
     }
 
     pub(crate) fn state(&self) -> &Arc<TermState> {
@@ -94,12 +103,18 @@ impl fmt::Debug for Leadership {
 }
 
 /// A store that refuses tokens lower than the highest it was shown.
+///
+/// A fence belongs to the hashes of [`Claim::range`] and not to a partition's number: after a change
+/// of the layout, a raise must shut out everyone who owned a part of the range before, whichever
+/// layout that was (H9). A store that only a leader writes may ignore the range.
 pub trait Fence {
     /// Why it could not be raised.
     type Error;
 
-    /// Shows `token` to the store; from now on it refuses lower ones.
-    fn raise(&self, token: FencingToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    /// Shows a token to the store. From now on it refuses lower ones, for writes and for raises,
+    /// of every claim whose range overlaps this one; and it is told what such writers have stored
+    /// so far. It changes nothing, and is an error, if one of these hashes was shown a higher token.
+    fn raise(&self, claim: Claim) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
 /// Why a fence was not raised.

@@ -80,6 +80,7 @@ mod config;
 mod driver;
 mod elector;
 mod error;
+pub mod fence;
 mod identity;
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
 mod key;
@@ -99,6 +100,7 @@ pub use changes::{ChangeKind, LeadershipChange, LeadershipChanges};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use error::{RunError, StartError};
 pub use leadership::{Fence, Leadership, Lost, LostReason, RaiseError};
+pub use leasehold_core::fence::{Claim, KeyRange};
 pub use leasehold_core::id::{FencingToken, Identity, Term};
 pub use leasehold_core::lease::{InvalidTiming, LeaseTiming};
 pub use leasehold_core::partition::{HashId, Layout, Member, Partition, Slot, Table};

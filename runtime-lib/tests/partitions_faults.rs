@@ -5,9 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::fence::{FenceError, MemoryFences};
 use leasehold::testing::fault::Fault;
 use leasehold::testing::{Declared, DeclaredPartitions};
-use leasehold::{AssignmentKind, HashId, LeaseTiming, LostReason, OnDrainTimeout, PartitionGuard};
+use leasehold::{
+    AssignmentKind, Claim, HashId, LeaseTiming, LostReason, OnDrainTimeout, PartitionGuard,
+};
 use leasehold_core::lease::Contents;
 use tokio::time::Instant;
 
@@ -329,7 +332,9 @@ async fn the_number_of_partitions_changes_while_members_work() {
         .pod_with("b", &ledger, drains, |service| service)
         .await;
     shared_out(&ledger, &[("a", 32), ("b", 32)]).await;
-    for (generation, count) in [(2, 96), (3, 48)] {
+    let fences = MemoryFences::new(KEY).unwrap();
+    let mut former: Vec<Claim> = Vec::new();
+    for (generation, count) in [(1, 64), (2, 96), (3, 48)] {
         declare(&world, generation, count);
         let half = usize::from(count) / 2;
         shared_out(&ledger, &[("a", half), ("b", half)]).await;
@@ -341,9 +346,24 @@ async fn the_number_of_partitions_changes_while_members_work() {
                 .all(|pod| pod.handle.table().unwrap().layout == table.layout)
         })
         .await;
-        let guards = ledger.guards_of("a");
-        let parents = guards[0].parents();
-        assert!(!parents.is_empty() && parents.len() <= 3, "{parents:?}");
+        let mut claims = Vec::new();
+        for guard in [ledger.guards_of("a"), ledger.guards_of("b")].concat() {
+            guard.raise(&fences).await.unwrap();
+            claims.push(guard.claim().unwrap());
+        }
+        assert_eq!(claims.len(), usize::from(count));
+        // H9: the owners of every former layout are shut out.
+        for late in &former {
+            let refused = fences.write(*late, || ());
+            assert!(
+                matches!(refused, Err(FenceError::Stale { .. })),
+                "{refused:?}"
+            );
+        }
+        for claim in &claims {
+            fences.write(*claim, || ()).unwrap();
+        }
+        former.extend(claims);
     }
     ledger.judge();
 }

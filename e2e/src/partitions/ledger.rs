@@ -5,7 +5,6 @@
 //! A client that is paused holds nothing here: each request is one step.
 
 mod client;
-mod fences;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +12,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_core::fence::Stale;
+use leasehold_core::fence::{Claim, KeyRange, RangeFences, Stale};
 use leasehold_core::id::FencingToken;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
@@ -24,7 +23,6 @@ use super::keys::{self, Slot};
 use crate::error::{Result, Step};
 use crate::history;
 pub use client::Client;
-use fences::Fences;
 
 /// Something the store took, in the order in which it took it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +89,7 @@ impl KeyedLedger {
         let starting = || format!("starting the ledger {}", path.display());
         let file = File::options().create(true).append(true).open(path);
         let state = State {
-            fences: Fences::default(),
+            fences: RangeFences::default(),
             values: BTreeMap::new(),
             file: file.step(starting)?,
         };
@@ -179,7 +177,7 @@ async fn answer_all(stream: TcpStream, state: Arc<Mutex<State>>) -> std::io::Res
 }
 
 struct State {
-    fences: Fences,
+    fences: RangeFences,
     values: BTreeMap<String, u64>,
     file: File,
 }
@@ -203,7 +201,10 @@ impl State {
 
     fn raise(&mut self, shown: Shown) -> Result<Answer> {
         let token: FencingToken = shown.token.parse()?;
-        match self.fences.raise(shown.slot.range(), token) {
+        let (from, until) = shown.slot.range();
+        let from = u64::try_from(from).unwrap_or(u64::MAX);
+        let range = KeyRange::new(from, until).step(|| format!("{} has no hashes", shown.slot))?;
+        match self.fences.raise(Claim::new(range, token)) {
             Ok(()) => self.take(shown, None),
             Err(stale) => Ok(refusal(stale)),
         }

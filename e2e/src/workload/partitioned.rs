@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Fence, PartitionGuard, RaiseError};
+use leasehold::{Claim, Fence, PartitionGuard, RaiseError};
 use leasehold_core::id::FencingToken;
 
 use super::journal::Journal;
@@ -320,8 +320,8 @@ struct Shown<'a> {
 impl Fence for Shown<'_> {
     type Error = Verdict;
 
-    async fn raise(&self, token: FencingToken) -> Result<(), Verdict> {
-        match self.store.raise(self.slot, token, self.writer).await {
+    async fn raise(&self, claim: Claim) -> Result<(), Verdict> {
+        match self.store.raise(self.slot, claim.token, self.writer).await {
             Ok(Verdict::Accepted) => Ok(()),
             Ok(verdict) => Err(verdict),
             Err(_) => Err(Verdict::Unavailable),

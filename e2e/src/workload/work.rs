@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{Fence, Leadership, RaiseError};
+use leasehold::{Claim, Fence, Leadership, RaiseError};
 use leasehold_core::id::FencingToken;
 
 use super::journal::Journal;
@@ -159,8 +159,8 @@ struct Shown<'a> {
 impl Fence for Shown<'_> {
     type Error = Verdict;
 
-    async fn raise(&self, token: FencingToken) -> Result<(), Verdict> {
-        match self.ledger.raise(token, self.writer) {
+    async fn raise(&self, claim: Claim) -> Result<(), Verdict> {
+        match self.ledger.raise(claim.token, self.writer) {
             Ok(Verdict::Accepted) => Ok(()),
             Ok(verdict) => Err(verdict),
             Err(_) => Err(Verdict::Unavailable),

@@ -2,8 +2,39 @@
 //!
 //! A store keeps the highest token it was shown and refuses every lower one. This holds when a
 //! process is paused between its own check and its write, which no lease can prevent.
+//! A [`Fence`] is for what one leader guards, [`RangeFences`] for what partitions do.
+
+mod range;
+mod ranges;
+
+use core::fmt;
 
 use crate::id::FencingToken;
+
+pub use range::{InvalidRange, KeyRange};
+pub use ranges::RangeFences;
+
+/// What a guard shows to a store: the hashes that it speaks for, and its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// All hashes for a leader, those of its partition for an owner.
+    pub range: KeyRange,
+    /// Under what it acts.
+    pub token: FencingToken,
+}
+
+impl Claim {
+    /// The claim of a token to a range.
+    pub const fn new(range: KeyRange, token: FencingToken) -> Self {
+        Self { range, token }
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "token {} for the hashes {}", self.token, self.range)
+    }
+}
 
 /// The highest token a store was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,6 +50,32 @@ pub struct Stale {
     pub shown: FencingToken,
     /// The highest token the store knows.
     pub highest: FencingToken,
+}
+
+/// A write was refused: its token was not shown before. An owner raises its fence before its first
+/// read (H9); a store that took this write would not keep its predecessor out of what it read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("token {shown} was not raised: the store has seen {}", seen(*raised))]
+pub struct NotRaised {
+    /// The token that came with the write.
+    pub shown: FencingToken,
+    /// The lowest token that some of its hashes were raised to; `None` if one was never raised.
+    pub raised: Option<FencingToken>,
+}
+
+fn seen(raised: Option<FencingToken>) -> String {
+    raised.map_or_else(|| "none".to_owned(), |token| token.to_string())
+}
+
+/// Why a store of many partitions takes no write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Somebody later has raised the fence.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// Nobody has raised the fence so far.
+    #[error(transparent)]
+    NotRaised(#[from] NotRaised),
 }
 
 impl Fence {

@@ -1,11 +1,10 @@
 //! The value that proves that a partition is ours, handed to its work.
 
-use std::fmt;
-use std::sync::Arc;
-
+use leasehold_core::fence::{Claim, KeyRange};
 use leasehold_core::id::{FencingToken, Term};
 use leasehold_core::partition::{Layout, Partition, Slot};
 use leasehold_core::time::Duration;
+use std::fmt;
 
 use crate::leadership::{Fence, Leadership, Lost, RaiseError};
 
@@ -17,16 +16,11 @@ use crate::leadership::{Fence, Leadership, Lost, RaiseError};
 pub struct PartitionGuard {
     leadership: Leadership,
     slot: Slot,
-    parents: Arc<[Slot]>,
 }
 
 impl PartitionGuard {
-    pub(super) fn new(leadership: Leadership, slot: Slot, parents: Arc<[Slot]>) -> Self {
-        Self {
-            leadership,
-            slot,
-            parents,
-        }
+    pub(super) fn new(leadership: Leadership, slot: Slot) -> Self {
+        Self { leadership, slot }
     }
 
     /// The partition.
@@ -37,6 +31,11 @@ impl PartitionGuard {
     /// The layout that its number belongs to.
     pub fn layout(&self) -> Layout {
         self.slot.layout
+    }
+
+    /// The hashes of its keys.
+    pub fn range(&self) -> KeyRange {
+        self.slot.layout.range(self.slot.partition)
     }
 
     /// The fencing token: send it with every guarded write to what belongs to this partition
@@ -79,18 +78,21 @@ impl PartitionGuard {
         self.leadership.progress();
     }
 
-    /// Raises a fence of a guarded store to this token. Call it before the first read, for the
-    /// fence of this partition and of each of its [`parents`](Self::parents): a store refuses a
-    /// lower token only after it was shown a higher one (H9).
-    pub async fn raise<F: Fence>(&self, store: &F) -> Result<FencingToken, RaiseError<F::Error>> {
-        self.leadership.raise(store).await
+    /// What to show to a store with every write, as [`check`](Self::check): the token, for the
+    /// hashes of this partition.
+    pub fn claim(&self) -> Result<Claim, Lost> {
+        Ok(Claim::new(self.range(), self.check()?))
     }
 
-    /// The partitions of the former layout that share keys with this one; none if this process has
-    /// seen no change of the layout. Their fences are raised as well, where fences are kept by
-    /// the partition's number (H9).
-    pub fn parents(&self) -> &[Slot] {
-        &self.parents
+    /// Raises the fence of a guarded store to this token, for the hashes of this partition. Call it
+    /// before the first read: a store refuses a lower token only after it was shown a higher one,
+    /// also the tokens of those who owned these hashes in a former layout (H9).
+    ///
+    /// When it is cancelled, the store may have taken the token; raising it again changes nothing.
+    pub async fn raise<F: Fence>(&self, store: &F) -> Result<FencingToken, RaiseError<F::Error>> {
+        let claim = self.claim().map_err(RaiseError::Lost)?;
+        store.raise(claim).await.map_err(RaiseError::Store)?;
+        Ok(claim.token)
     }
 
     pub(super) fn leadership(&self) -> &Leadership {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use leasehold_core::election::{self, Config, Election, Purpose, WriteOutcome};
 use leasehold_core::id::Term;
 use leasehold_core::lease::Contents;
-use leasehold_core::partition::{Handoff, Layout, Listing, MemberRecord, Table, handoff};
+use leasehold_core::partition::{Handoff, Listing, MemberRecord, Table, handoff};
 use leasehold_core::rules::Rules;
 use leasehold_core::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -121,8 +121,6 @@ pub(super) struct Membership {
     around: Around,
     /// The pod whose member lease is followed because it leads.
     leading_pod: Option<Arc<str>>,
-    /// The layout before the present one, if this process saw the change.
-    former: Option<Layout>,
     watchdog: Watchdog,
     on_drain_timeout: OnDrainTimeout,
     /// Until when others may take our partitions over one by one, while we leave.
@@ -181,7 +179,6 @@ impl Membership {
             asides: Pending::new(),
             around,
             leading_pod: None,
-            former: None,
             watchdog,
             on_drain_timeout,
             hand_over_until: None,

@@ -58,15 +58,9 @@ impl Works {
     }
 
     /// Starts the work of `slot` under the member's own term.
-    pub(super) fn start(
-        &mut self,
-        member: &Begun,
-        slot: Slot,
-        token: FencingToken,
-        parents: Arc<[Slot]>,
-    ) {
+    pub(super) fn start(&mut self, member: &Begun, slot: Slot, token: FencingToken) {
         let begun = member.within(slot.partition, token);
-        let guard = PartitionGuard::new(begun.leadership(), slot, parents);
+        let guard = PartitionGuard::new(begun.leadership(), slot);
         let ends = SaysEnded {
             slot,
             endings: self.endings.clone(),

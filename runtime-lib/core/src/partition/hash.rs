@@ -97,7 +97,8 @@ pub fn shard_ranges(
         .collect();
     partitions.sort_unstable();
     let mut ranges: Vec<(u128, u128)> = Vec::new();
-    for (first, end) in partitions.into_iter().map(|p| layout.range(p)) {
+    for range in partitions.into_iter().map(|p| layout.range(p)) {
+        let (first, end) = (range.first().into(), range.until());
         match ranges.last_mut() {
             // The same partition again, or the next one.
             Some(last) if first <= last.1 => last.1 = last.1.max(end),

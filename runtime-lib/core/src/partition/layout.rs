@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::fence::KeyRange;
+
 /// Most partitions of a layout; the table then still fits an annotation with room.
 pub const PARTITIONS_MAX: u16 = 4096;
 
@@ -141,12 +143,14 @@ impl Layout {
         Partition(u16::try_from(scaled).unwrap_or(u16::MAX))
     }
 
-    /// The hashes of a partition: the first one, and the one past the last (up to 2⁶⁴).
-    pub fn range(self, partition: Partition) -> (u128, u128) {
+    /// The hashes of a partition; of a number that the layout does not have, those up to the end
+    /// (there is no such guard).
+    pub fn range(self, partition: Partition) -> KeyRange {
         let count = u128::from(self.count);
         let edge = |number: u128| (number << 64).div_ceil(count);
         let number = u128::from(partition.0);
-        (edge(number), edge(number + 1))
+        let hash = |edge: u128| u64::try_from(edge).unwrap_or(u64::MAX);
+        KeyRange::between(hash(edge(number)), hash(edge(number + 1) - 1))
     }
 
     /// The partitions of `other` that share a hash with `partition` of this layout (H8). They are
@@ -156,14 +160,9 @@ impl Layout {
         partition: Partition,
         other: Self,
     ) -> impl DoubleEndedIterator<Item = Partition> + Clone {
-        let (first, end) = self.range(partition);
-        let last = end - 1;
-        let of = |hash: u128| {
-            other
-                .partition_of(u64::try_from(hash).unwrap_or(u64::MAX))
-                .0
-        };
-        (of(first)..=of(last)).map(Partition)
+        let range = self.range(partition);
+        let of = |hash| other.partition_of(hash).0;
+        (of(range.first())..=of(range.last())).map(Partition)
     }
 }
 
@@ -193,15 +192,15 @@ mod tests {
     fn ranges_are_adjacent_cover_everything_and_agree_with_the_partition_of_a_hash() {
         for count in [1, 2, 3, 7, 64, 96, 1000, 4095, 4096] {
             let layout = layout(count);
-            let mut next = 0;
+            let mut next = Some(0);
             for partition in layout.partitions() {
-                let (first, end) = layout.range(partition);
-                assert_eq!(first, next, "{count}");
-                let hash = |at: u128| layout.partition_of(u64::try_from(at).unwrap());
-                assert_eq!((hash(first), hash(end - 1)), (partition, partition));
-                next = end;
+                let range = layout.range(partition);
+                assert_eq!(Some(range.first()), next, "{count}");
+                let ends = [range.first(), range.last()].map(|hash| layout.partition_of(hash));
+                assert_eq!(ends, [partition, partition]);
+                next = range.next();
             }
-            assert_eq!(next, 1 << 64, "{count}");
+            assert_eq!(next, None, "{count}");
         }
     }
 

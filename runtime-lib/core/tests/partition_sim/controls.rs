@@ -103,9 +103,9 @@ fn h9_an_owner_that_reads_before_it_raises_is_found() {
 
 /// The last write of a parent's owner arrives after a child's one read.
 #[test]
-fn h9_a_child_that_raises_no_parents_is_found() {
+fn h9_fences_of_numbers_instead_of_ranges_are_found() {
     let knobs = Knobs {
-        raises_parents: false,
+        fences_ranges: false,
         ..Knobs::ALL
     };
     let mix = Mix {

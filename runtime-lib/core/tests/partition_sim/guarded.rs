@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_core::fence::Fence;
+use leasehold_core::fence::{Claim, Fence, RangeFences};
 use leasehold_core::id::FencingToken;
 use leasehold_core::partition::{Partition, Slot};
 
@@ -12,11 +12,12 @@ use crate::pod::{Delivery, Phase, Turn};
 use crate::prng::Prng;
 use crate::world::{Event, World};
 
-/// The rows: a value for each of a few keys, and the fence of each partition.
+/// The rows: a value for each of a few keys, and the fences of their hashes.
 pub struct Rows {
     values: Vec<(u64, u64)>,
-    /// By the count of the layout and the number: a table that was lost may begin its generations anew.
-    fences: BTreeMap<(u16, Partition), Fence>,
+    fences: RangeFences,
+    /// What a store without ranges keeps, by the count of the layout and the number of the partition.
+    of_numbers: BTreeMap<(u16, Partition), Fence>,
 }
 
 /// A request to the store. It comes from a work whose guard was valid when it was sent.
@@ -35,7 +36,8 @@ impl Rows {
     pub fn new(random: &mut Prng) -> Self {
         Self {
             values: (0..6).map(|_| (random.next(), 0)).collect(),
-            fences: BTreeMap::new(),
+            fences: RangeFences::default(),
+            of_numbers: BTreeMap::new(),
         }
     }
 }
@@ -126,8 +128,7 @@ impl World {
                 (thinks, Turn::Write { row, seen })
             }
             Turn::Write { seen, .. } => {
-                let fence = self.rows.fences.entry(row_of(slot)).or_default();
-                if fence.admit(token).is_err() {
+                if !self.admits_write(slot, token) {
                     self.stats.count("stale write refused");
                     return;
                 }
@@ -146,29 +147,32 @@ impl World {
         self.send(self.now + takes, pod, Delivery::Turn { slot, work, turn });
     }
 
-    /// Shows the token to the row of the slot, and to those of everything that it was cut from: a
-    /// parent's last write may still be on its way when its children have never run.
+    /// Shows the token for all hashes of the slot: a last write from any former layout may still be
+    /// on its way, also when nothing has run in the layouts since.
     fn raise(&mut self, slot: Slot, token: FencingToken) -> bool {
-        let mut slots = vec![slot];
-        let mut layout = slot.layout;
-        while let Some(former) = self
-            .parents
-            .get(&layout)
-            .filter(|_| self.knobs.raises_parents)
-        {
-            layout = *former;
-            let overlapping = slot.layout.overlapping(slot.partition, layout);
-            slots.extend(overlapping.map(|partition| Slot { layout, partition }));
+        if self.knobs.fences_ranges {
+            self.rows.fences.raise(claim(slot, token)).is_ok()
+        } else {
+            self.raise_number(slot, token)
         }
-        let mut admitted = true;
-        for slot in slots {
-            let fence = self.rows.fences.entry(row_of(slot)).or_default();
-            admitted &= fence.admit(token).is_ok();
+    }
+
+    fn admits_write(&mut self, slot: Slot, token: FencingToken) -> bool {
+        match (self.knobs.fences_ranges, self.knobs.raises) {
+            (true, true) => self.rows.fences.check(claim(slot, token)).is_ok(),
+            // Whoever does not raise shows its token with its first write.
+            (true, false) => self.raise(slot, token),
+            (false, _) => self.raise_number(slot, token),
         }
-        admitted
+    }
+
+    fn raise_number(&mut self, slot: Slot, token: FencingToken) -> bool {
+        let number = (slot.layout.count(), slot.partition);
+        let fence = self.rows.of_numbers.entry(number).or_default();
+        fence.admit(token).is_ok()
     }
 }
 
-fn row_of(slot: Slot) -> (u16, Partition) {
-    (slot.layout.count(), slot.partition)
+fn claim(slot: Slot, token: FencingToken) -> Claim {
+    Claim::new(slot.layout.range(slot.partition), token)
 }

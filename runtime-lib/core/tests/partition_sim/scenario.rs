@@ -140,8 +140,8 @@ pub struct Knobs {
     pub floors: bool,
     /// H9: a new owner raises the fence before its first read.
     pub raises: bool,
-    /// H9: also in the rows of what its partition was cut from.
-    pub raises_parents: bool,
+    /// H9: the store keeps its fences by ranges of hashes, and not by the numbers of partitions.
+    pub fences_ranges: bool,
     /// H10: everyone follows the leading pod's member Lease.
     pub follows_leader: bool,
     /// The shell says that a work ended when it has ended.
@@ -156,7 +156,7 @@ impl Knobs {
         rules: Rules::ALL,
         floors: true,
         raises: true,
-        raises_parents: true,
+        fences_ranges: true,
         follows_leader: true,
         honest_ends: true,
         timers: true,

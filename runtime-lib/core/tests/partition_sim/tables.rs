@@ -98,7 +98,6 @@ impl World {
             return self.stats.count("table made anew"); // over one that was put back
         }
         if old.layout != table.layout {
-            self.parents.insert(table.layout, old.layout);
             return self.stats.count("layout changed");
         }
         self.check_moves(old, &table);

@@ -14,6 +14,7 @@ impl World {
     pub fn begin_work(&mut self, p: usize, slot: Slot, epoch: Revision) {
         let number = self.number();
         let range = slot.layout.range(slot.partition);
+        let range = (range.first().into(), range.until());
         self.stats.count("work began");
         let guarded = self.pods[p].guarded(self.now);
         if guarded {

@@ -1,9 +1,6 @@
 //! The world: a queue of events in true time, and everything they touch.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
-
-use leasehold_core::partition::Layout;
 
 use crate::clock::{MS, Nanos, SEC};
 use crate::faults::Heal;
@@ -59,8 +56,6 @@ pub struct World {
     pub revision: u32,
     /// The count that the settings ask for.
     pub wanted: u16,
-    /// Which layout each one was cut from.
-    pub parents: BTreeMap<Layout, Layout>,
     pub judge: Judge,
     pub stats: Stats,
     pub faults_on: bool,
@@ -86,7 +81,6 @@ impl World {
             places: Vec::new(),
             revision: 1,
             wanted: mix.counts[0],
-            parents: BTreeMap::new(),
             judge: Judge::default(),
             stats: Stats::default(),
             faults_on: true,

@@ -1,7 +1,5 @@
 //! What a member does when its machines ask for it.
 
-use std::sync::Arc;
-
 use leasehold_core::election::{self, EndReason, Notice};
 use leasehold_core::id::{FencingToken, Revision, Term};
 use leasehold_core::lease::Contents;
@@ -89,19 +87,8 @@ impl Membership {
             return; // The handoff starts nothing between two lives.
         };
         let token = FencingToken::new(self.shared.token_era, epoch);
-        let parents: Arc<[Slot]> = match self.former {
-            Some(former) => slot
-                .layout
-                .overlapping(slot.partition, former)
-                .map(|partition| Slot {
-                    layout: former,
-                    partition,
-                })
-                .collect(),
-            None => Arc::default(),
-        };
         self.shared.roster.assigned(slot, token);
-        self.works.start(begun, slot, token, parents);
+        self.works.start(begun, slot, token);
     }
 
     /// Others get half of the time to take our partitions over; then the rest is drained.

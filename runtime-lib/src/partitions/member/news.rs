@@ -203,10 +203,7 @@ impl Membership {
 
     fn note_table(&mut self, table: &Arc<Table>) {
         self.raise_floor(table);
-        let before = self.shared.table.send_replace(Some(Arc::clone(table)));
-        if let Some(before) = before.filter(|before| before.layout != table.layout) {
-            self.former = Some(before.layout);
-        }
+        self.shared.table.send_replace(Some(Arc::clone(table)));
         if let Some(joining) = &mut self.joining {
             joining.watched = Some(Arc::clone(table));
             return;

@@ -324,7 +324,8 @@ impl History {
 }
 
 fn range(tenure: &Tenure) -> (u128, u128) {
-    tenure.layout.range(tenure.partition)
+    let range = tenure.layout.range(tenure.partition);
+    (range.first().into(), range.until())
 }
 
 fn name(tenure: &Tenure) -> String {

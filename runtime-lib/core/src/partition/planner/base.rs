@@ -71,15 +71,16 @@ impl Base {
     /// predecessor. Only when no handoff runs, so that the parents' own predecessors are released.
     pub(super) fn resized(&self, layout: Layout, rules: Rules) -> Self {
         let entry = |child: Partition| {
-            let (first, end) = layout.range(child);
+            let range = layout.range(child);
             let mut shares: BTreeMap<usize, u128> = BTreeMap::new();
             let mut waits = Vec::new();
             for parent in layout.overlapping(child, self.layout) {
                 let Some(old) = self.entries.get(parent.index()) else {
                     continue;
                 };
-                let (from, until) = self.layout.range(parent);
-                let common = until.min(end).saturating_sub(from.max(first));
+                let parts = self.layout.range(parent);
+                let from = u128::from(parts.first().max(range.first()));
+                let common = parts.until().min(range.until()).saturating_sub(from);
                 if let Some(owner) = old.owner {
                     *shares.entry(owner).or_default() += common;
                 }
