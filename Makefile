@@ -1,7 +1,7 @@
 # The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-partitions up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools
+.PHONY: help demo demo-partitions up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools basics
 
 SEED ?=
 HOURS ?= 10000
@@ -11,13 +11,13 @@ help: ## List the targets
 
 ## See it
 
-demo: tools ## A control plane, the operator, three pods, three failovers, narrated (about half a minute, warm)
+demo: basics ## A control plane, the operator, three pods, three failovers, narrated (about half a minute, warm)
 	@scripts/demo.sh
 
-demo-partitions: tools ## Six pods, 64 partitions and a stream of keyed writes: scaled, killed, rolled out, resized
+demo-partitions: basics ## Six pods, 64 partitions and a stream of keyed writes: scaled, killed, rolled out, resized
 	@scripts/demo-partitions.sh
 
-up: tools ## The same left running; prints the KUBECONFIG line
+up: basics ## The same left running; prints the KUBECONFIG line
 	@scripts/up.sh
 
 down: ## Remove what `make up` left running
@@ -28,7 +28,7 @@ down: ## Remove what `make up` left running
 test: tools ## Everything: unit, transcripts, model, simulation, and a real control plane with 60 s of chaos
 	@scripts/test.sh $(ARGS)
 
-sim: tools ## Long simulation of the election: SEED= (random if empty) HOURS= (simulated)
+sim: basics ## Long simulation of the election: SEED= (random if empty) HOURS= (simulated)
 	@SEED=$(SEED) HOURS=$(HOURS) scripts/sim.sh
 
 chaos: tools ## Six minutes of faults for an election and ten for partitions, judged by a separate checker
@@ -37,14 +37,14 @@ chaos: tools ## Six minutes of faults for an election and ten for partitions, ju
 soak: tools ## Half an hour of chaos, ten settled minutes with zero writes, and 1,000 services
 	@scripts/soak.sh
 
-bench-election: tools ## Failover, load and memory beside client-go; writes target/bench/election.json
+bench-election: basics ## Failover, load and memory beside client-go; writes target/bench/election.json
 	@scripts/bench-election.sh
 
-bench-partitions: tools ## Keys, plans and moves beside other ways; handoffs, crashes and requests on a control plane
+bench-partitions: basics ## Keys, plans and moves beside other ways; handoffs, crashes and requests on a control plane
 	@scripts/bench-partitions.sh
 	@scripts/bench-partitions-cluster.sh
 
-mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
+mutants: basics ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
 	@scripts/mutants.sh
 
 ## Keep it
@@ -52,20 +52,24 @@ mutants: tools ## Mutation test of runtime-lib/core (cargo-mutants, installed if
 fmt: ## Format all Rust code
 	@cargo fmt --all
 
-lint: tools ## Format check, house rules, clippy with warnings denied
+lint: basics ## Format check, house rules, clippy with warnings denied
 	@scripts/lint.sh
 
-docs: tools ## API documentation; a broken link is an error
+docs: basics ## API documentation; a broken link is an error
 	@scripts/docs.sh
 
-deny: tools ## Licences, sources and banned crates (cargo-deny, installed if missing)
+deny: basics ## Licences, sources and banned crates (cargo-deny, installed if missing)
 	@scripts/deny.sh
 
-crds: tools ## Generate crds/*.yaml from the Rust types
+crds: basics ## Generate crds/*.yaml from the Rust types
 	@scripts/build.sh --xtask && "$${CARGO_TARGET_DIR:-target}/debug/xtask" crds
 
-verify: tools ## Fail if a generated file differs from what would be generated now
+verify: basics ## Fail if a generated file differs from what would be generated now
 	@scripts/verify.sh
 
 tools: ## Install what is missing (as root on Debian), or print the command that does
 	@scripts/install-tools.sh
+
+# Without the servers that only tests start.
+basics:
+	@scripts/install-tools.sh --without-servers

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that what a build and a test run need is there. Costs about 0.1 s when nothing is missing.
 # Debian packages are installed when run as root; for everything else the exact command is printed.
+# --without-servers: what is enough to build and for the demos.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,13 +24,47 @@ need unshare util-linux # pods as processes have their own mount and UTS namespa
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 [ -d /etc/ssl/certs ] || missing+=(ca-certificates)
 
+case ${1:-} in
+"")
+	# Tests start their own, in folders of their own.
+	need redis-server redis-server
+	# Debian has the programs of each version in a folder of its own, out of PATH.
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
+	;;
+--without-servers) ;;
+*) say "unknown argument '$1': expected --without-servers"; exit 2 ;;
+esac
+
+# install PACKAGE…: for root. A server that comes with a package is neither started now nor at the next boot, and
+# Postgres makes no database; what was installed before is left alone.
+install() (
+	export DEBIAN_FRONTEND=noninteractive
+	policy=/usr/sbin/policy-rc.d
+	cluster=/etc/postgresql-common/createcluster.d/leasehold-tools.conf
+	redis=$(command -v redis-server || true)
+	remove=()
+	trap 'rm -f "${remove[@]}"; rmdir --ignore-fail-on-non-empty "${cluster%/*}"' EXIT
+	if [ ! -e $policy ]; then
+		remove+=("$policy")
+		printf '#!/bin/sh\nexit 101\n' >$policy
+		chmod +x $policy
+	fi
+	mkdir -p "${cluster%/*}"
+	remove+=("$cluster")
+	echo 'create_main_cluster = false' >"$cluster"
+	apt-get update -q
+	apt-get install -yq --no-install-recommends "$@"
+	if [ -z "$redis" ] && command -v redis-server >/dev/null && command -v systemctl >/dev/null; then
+		systemctl disable --quiet redis-server || say "redis-server may start at the next boot"
+	fi
+)
+
 if [ ${#missing[@]} -gt 0 ]; then
 	packages=$(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')
 	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 		say "installing ${packages% }"
-		export DEBIAN_FRONTEND=noninteractive
 		# shellcheck disable=SC2086 # a list of packages
-		{ apt-get update -q && apt-get install -yq --no-install-recommends $packages; } </dev/null >&2
+		install $packages </dev/null >&2
 	else
 		say "missing: ${packages% }. Install with:"
 		say "  sudo apt-get install --no-install-recommends ${packages% }"

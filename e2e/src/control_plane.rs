@@ -270,7 +270,7 @@ impl ControlPlane {
             let process = self.spawn(Component::Etcd, &arguments)?;
             tries += 1;
             match ready::etcd(&process, port).await {
-                Err(_) if tries < PORT_TRIES && ready::lost_its_port(&process) => {}
+                Err(_) if tries < PORT_TRIES && process.lost_its_port() => {}
                 outcome => {
                     self.arguments.insert(Component::Etcd, arguments);
                     return outcome.map(|()| port);
@@ -297,7 +297,7 @@ impl ControlPlane {
             let process = self.spawn(Component::Apiserver, &arguments)?;
             tries += 1;
             match ready::apiserver(&process, &kubeconfig).await {
-                Err(_) if tries < PORT_TRIES && ready::lost_its_port(&process) => {}
+                Err(_) if tries < PORT_TRIES && process.lost_its_port() => {}
                 outcome => {
                     self.arguments.insert(Component::Apiserver, arguments);
                     return outcome;

@@ -18,6 +18,7 @@ pub mod partitions;
 pub mod process;
 pub mod programs;
 pub mod proxy;
+pub mod servers;
 pub mod wait;
 pub mod workload;
 

@@ -101,8 +101,13 @@ impl Process {
 
     /// Asks the group to end (SIGTERM) and kills it after `grace`. Blocks.
     pub fn stop(&self, grace: Duration) {
+        self.stop_by(Signal::TERM, grace);
+    }
+
+    /// The same by the signal that this program understands best.
+    pub fn stop_by(&self, signal: Signal, grace: Duration) {
         if self.ended().is_none() {
-            let _ = self.record.signal_group(Signal::TERM);
+            let _ = self.record.signal_group(signal);
             let _ = self.record.signal_group(Signal::CONT);
         }
         wait::blocking(grace, || self.ended().is_some());
@@ -112,6 +117,50 @@ impl Process {
     /// The last lines of its log, for error messages.
     pub fn last_lines(&self, count: usize) -> String {
         last_lines(&self.log, count)
+    }
+
+    /// Whether it ended because somebody else had taken its port.
+    pub fn lost_its_port(&self) -> bool {
+        let lines = || self.last_lines(20).to_ascii_lowercase();
+        self.ended().is_some() && lines().contains("address already in use")
+    }
+
+    /// Waits until it serves, as `holds` finds out, and says what its log says
+    /// if it ends instead or takes longer than `within`.
+    pub async fn until_it_serves<P, F>(
+        &self,
+        what: &str,
+        within: Duration,
+        mut holds: P,
+    ) -> Result<()>
+    where
+        P: FnMut() -> F,
+        F: Future<Output = Result<bool>>,
+    {
+        let outcome = wait::until(what, within, || {
+            let ended = self.ended();
+            let look = holds();
+            async move {
+                match ended {
+                    Some(ended) => Ok(Some(Err(ended))),
+                    None => Ok(look.await?.then_some(Ok(()))),
+                }
+            }
+        })
+        .await;
+        let name = &self.record.name;
+        let log = || {
+            format!(
+                "the end of {}:\n{}",
+                self.log.display(),
+                self.last_lines(12)
+            )
+        };
+        match outcome {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(ended)) => Err(Error::new(format!("{name} ended ({ended}); {}", log()))),
+            Err(error) => Err(Error::new(format!("{error}; {}", log()))),
+        }
     }
 }
 
@@ -143,6 +192,27 @@ impl ProcessRecord {
     /// Whether that very process still runs.
     pub fn is_running(&self) -> bool {
         started_ticks(self.pid) == Some(self.started_ticks)
+    }
+
+    /// Whether it stands still (SIGSTOP).
+    pub fn is_stopped(&self) -> bool {
+        self.is_running() && status(self.pid).is_some_and(|(state, _)| state == 'T')
+    }
+
+    /// The processes that it started and that still run.
+    pub fn children(&self) -> Result<Vec<Self>> {
+        let entries = std::fs::read_dir("/proc").step(|| "listing processes")?;
+        let pids = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let ours = pids.filter(|pid| {
+            let status = i32::try_from(*pid).ok().and_then(status);
+            status.is_some_and(|(_, parent)| parent == self.pid)
+        });
+        // One that ends meanwhile is none.
+        Ok(ours
+            .filter_map(|pid| Self::of(&format!("a child of {}", self.name), pid).ok())
+            .collect())
     }
 
     /// Sends `signal` to its group, unless the pid now belongs to another.
@@ -184,12 +254,25 @@ impl ProcessRecord {
     }
 }
 
+/// The state of a process and the pid of its parent.
+fn status(pid: i32) -> Option<(char, i32)> {
+    let stat = after_name(pid)?;
+    let mut fields = stat.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next()?.parse().ok()?))
+}
+
+/// `/proc/PID/stat` from field 3 on: the name before it may hold spaces.
+fn after_name(pid: i32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    Some(after_name.to_owned())
+}
+
 /// Field 22 of `/proc/PID/stat`; none for a process that is gone or a zombie.
 fn started_ticks(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold spaces, so count from its end.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_ascii_whitespace();
+    let stat = after_name(pid)?;
+    let mut fields = stat.split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;

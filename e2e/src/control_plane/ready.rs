@@ -9,9 +9,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 
 use super::kubeconfig;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::process::Process;
-use crate::wait;
 
 /// Generous: a loaded machine with two cores starts an API server in 3 s when
 /// idle, and several times that while it compiles.
@@ -49,40 +48,12 @@ pub(super) async fn default_account(controllers: &Process, admin: &Path) -> Resu
     .await
 }
 
-/// Whether a process ended because somebody else had taken its port.
-pub(super) fn lost_its_port(process: &Process) -> bool {
-    process.ended().is_some() && process.last_lines(20).contains("address already in use")
-}
-
-async fn wait_for<P, F>(process: &Process, what: &str, mut holds: P) -> Result<()>
+async fn wait_for<P, F>(process: &Process, what: &str, holds: P) -> Result<()>
 where
     P: FnMut() -> F,
     F: Future<Output = Result<bool>>,
 {
-    let outcome = wait::until(what, START_MAX, || {
-        let ended = process.ended();
-        let look = holds();
-        async move {
-            match ended {
-                Some(ended) => Ok(Some(Err(ended))),
-                None => Ok(look.await?.then_some(Ok(()))),
-            }
-        }
-    })
-    .await;
-    let name = &process.record().name;
-    let log = || {
-        format!(
-            "the end of {}:\n{}",
-            process.log().display(),
-            process.last_lines(12)
-        )
-    };
-    match outcome {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(ended)) => Err(Error::new(format!("{name} ended ({ended}); {}", log()))),
-        Err(error) => Err(Error::new(format!("{error}; {}", log()))),
-    }
+    process.until_it_serves(what, START_MAX, holds).await
 }
 
 fn etcd_is_healthy(port: u16) -> bool {
