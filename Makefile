@@ -70,6 +70,5 @@ verify: basics ## Fail if a generated file differs from what would be generated 
 tools: ## Install what is missing (as root on Debian), or print the command that does
 	@scripts/install-tools.sh
 
-# Without the servers that only tests start.
-basics:
+basics: ## The same without the servers that only tests start
 	@scripts/install-tools.sh --without-servers
