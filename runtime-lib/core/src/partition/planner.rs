@@ -40,6 +40,7 @@
 mod assignment;
 mod base;
 mod cast;
+mod homes;
 mod interface;
 mod membership;
 mod origin;

@@ -8,6 +8,7 @@ use crate::id::Revision;
 use crate::partition::{HashId, Layout, Member, MemberRecord, Partition, Table};
 use crate::rules::{Rule, Rules};
 
+use super::homes;
 use super::interface::Wanted;
 use super::membership::Membership;
 
@@ -67,9 +68,11 @@ impl Base {
         .counted()
     }
 
-    /// H8: each child goes to who owns most of it; every owner of an overlapping parent is a
-    /// predecessor. Only when no handoff runs, so that the parents' own predecessors are released.
+    /// H8: each child goes to an owner of a part of it, who owns most first; every owner of an
+    /// overlapping parent is a predecessor. Only when no handoff runs, so that the parents' own
+    /// predecessors are released.
     pub(super) fn resized(&self, layout: Layout, rules: Rules) -> Self {
+        let mut homes = Vec::new();
         let entry = |child: Partition| {
             let range = layout.range(child);
             let mut shares: BTreeMap<usize, u128> = BTreeMap::new();
@@ -91,20 +94,24 @@ impl Base {
             if !rules.has(Rule::H8ParentsReleased) {
                 waits.clear();
             }
-            let most = shares
-                .into_iter()
-                .max_by_key(|(index, share)| (*share, usize::MAX - index));
+            let mut owners: Vec<(usize, u128)> = shares.into_iter().collect();
+            owners.sort_by_key(|(index, share)| (core::cmp::Reverse(*share), *index));
+            homes.push(owners.into_iter().map(|(owner, _)| owner).collect());
             Entry {
-                owner: most.map(|(owner, _)| owner),
+                owner: None,
                 epoch: None,
                 waits,
             }
         };
+        let mut entries: Vec<Entry> = layout.partitions().map(entry).collect();
+        for (entry, owner) in entries.iter_mut().zip(homes::chosen(&homes)) {
+            entry.owner = owner;
+        }
         Self {
             layout,
             people: self.people.clone(),
             owned: Vec::new(),
-            entries: layout.partitions().map(entry).collect(),
+            entries,
             all: Vec::new(),
             queued: None,
             origin: Origin::Resized,
