@@ -130,22 +130,18 @@ impl Base {
     ) -> Option<Self> {
         let mut held: Vec<(Member, Option<&Arc<MemberRecord>>)> = members.held().collect();
         held.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let newest = held.iter().filter_map(|(_, record)| {
-            let record = record.as_ref()?;
-            Some((record.acked?, record.layout?))
-        });
-        let layout = match newest.max_by_key(|(acked, layout)| (*acked, layout.generation())) {
-            Some((_, layout)) => layout,
-            None => Layout::new(1, majority(&held, wanted), wanted.count).ok()?,
-        };
+        let layout = newest_layout(members, &held, wanted)?;
         let entry = |partition: Partition| {
             let claims = held.iter().enumerate().filter_map(|(index, (_, record))| {
                 let record = record.as_ref()?;
-                let owns = record.layout == Some(layout) && record.owned.contains(partition);
-                owns.then_some((record.acked, usize::MAX - index))
+                let own = record.layout?;
+                // H8: whoever runs a part of it by another layout.
+                let mut runs = layout.overlapping(partition, own);
+                let owns = runs.any(|partition| record.owned.contains(partition));
+                owns.then_some((own == layout, record.acked, usize::MAX - index))
             });
             Entry {
-                owner: claims.max().map(|(_, index)| usize::MAX - index),
+                owner: claims.max().map(|(_, _, index)| usize::MAX - index),
                 epoch: None,
                 waits: Vec::new(),
             }
@@ -196,6 +192,32 @@ impl Base {
     /// Does a partition have no owner?
     pub(super) fn has_orphans(&self) -> bool {
         self.entries.iter().any(|entry| entry.owner.is_none())
+    }
+}
+
+/// H8: generations only grow, also through a lost table. The last layout that any Lease knows of, or
+/// the first one; after one of another hash, which nobody alive may be built for, the next.
+fn newest_layout(
+    members: &Membership,
+    held: &[(Member, Option<&Arc<MemberRecord>>)],
+    wanted: Wanted,
+) -> Option<Layout> {
+    let known = |record: &Arc<MemberRecord>| {
+        let layout = record.layout?;
+        Some((layout.generation(), record.acked, layout))
+    };
+    let running = held.iter().filter_map(|(_, record)| known((*record)?));
+    let running = running.max().map(|(_, _, layout)| layout);
+    let hash = running.map_or_else(|| majority(held, wanted), Layout::hash);
+    let seen = members.records().filter_map(|record| known(record?));
+    let newest = seen.max_by_key(|(generation, acked, layout)| {
+        (*generation, layout.hash() == hash, *acked, *layout)
+    });
+    let count = running.map_or(wanted.count, Layout::count);
+    match newest {
+        Some((_, _, layout)) if layout.hash() == hash => Some(layout),
+        Some((generation, ..)) => Layout::new(generation.saturating_add(1), hash, count).ok(),
+        None => Layout::new(1, hash, count).ok(),
     }
 }
 

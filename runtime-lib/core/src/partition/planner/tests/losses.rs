@@ -1,6 +1,7 @@
 //! A lost or unreadable table (H7), and epochs after it (H2).
 
 use super::*;
+use crate::partition::Layout;
 
 /// Two members run a table that is then deleted.
 fn deleted(rules: Rules) -> Stage {
@@ -43,6 +44,101 @@ fn whoever_has_not_acknowledged_the_rebuilt_table_stays_a_predecessor_of_all() {
         .map(|i| table.members[usize::from(*i)].to_string())
         .collect();
     assert_eq!(all, ["a#1"]);
+}
+
+/// The table was cut anew; then nobody who has seen it is left, and it is deleted.
+fn lost_with_all_who_saw_it() -> (Stage, Layout) {
+    let mut stage = Stage::settled(4, &["a", "b"], Rules::ALL);
+    let hash = HashId::CsHash1;
+    stage.tell(Input::Wanted(Wanted { count: 6, hash }));
+    stage.acknowledge_all();
+    let layout = stage.table().layout;
+    assert_eq!((layout.generation(), layout.count()), (2, 6));
+    stage.by_hand = true;
+    stage.releases("a");
+    stage.releases("b");
+    stage.open.clear();
+    stage.by_hand = false;
+    stage.revision += 1;
+    stage.assignment = None;
+    stage.planner = Planner::new(stage::config(2, 6), BTreeMap::new(), stage.now);
+    (stage, layout)
+}
+
+#[test]
+fn a_table_that_only_empty_leases_know_of_is_rebuilt_in_its_layout() {
+    let (mut stage, layout) = lost_with_all_who_saw_it();
+    stage.write("c", 1, |_| {});
+    stage.tell(Input::Timer);
+    stage.pass(secs(16));
+    assert_eq!(stage.table().layout, layout);
+}
+
+#[test]
+fn after_a_layout_of_another_hash_comes_the_next_generation() {
+    let (mut stage, _) = lost_with_all_who_saw_it();
+    let hash = HashId::K8sRange1;
+    stage.write("c", 1, |record| record.hash = hash);
+    stage.tell(Input::Timer);
+    stage.pass(secs(16));
+    let rebuilt = stage.table().layout;
+    assert_eq!(
+        (rebuilt.generation(), rebuilt.hash(), rebuilt.count()),
+        (3, hash, 6)
+    );
+}
+
+#[test]
+fn a_member_that_still_runs_the_layout_before_keeps_what_overlaps_it() {
+    let (mut stage, layout) = lost_with_all_who_saw_it();
+    let before = Layout::new(1, HashId::CsHash1, 4).unwrap();
+    stage.write("c", 1, |record| {
+        record.layout = Some(before);
+        record.acked = Some(epoch(101));
+        record.owned = [p(0), p(1)].into_iter().collect();
+    });
+    stage.write("d", 1, |_| {});
+    stage.tell(Input::Timer);
+    stage.pass(secs(16));
+    assert_eq!(stage.table().layout, layout);
+    let its: Vec<Partition> = [0, 1, 2].map(p).to_vec();
+    assert_eq!(stage.share("c#1"), its);
+    assert_eq!(stage.waits(p(5)), ["c#1", "d#1"], "H7");
+}
+
+/// Its create was under way when another leader rebuilt the table, and that one was deleted as well.
+#[test]
+fn a_late_create_of_a_former_leader_is_taken_for_an_older_copy() {
+    let mut stage = deleted(Rules::ALL);
+    stage.by_hand = true;
+    stage.tell(Input::Assignment(None));
+    let list = stage.list();
+    stage.open.clear();
+    stage.tell(list);
+    let Some(Effect::Publish(late)) = stage.open.pop() else {
+        panic!("it rebuilds the table");
+    };
+    stage.by_hand = false;
+    stage.planner = Planner::new(stage::config(2, 4), BTreeMap::new(), stage.now);
+    stage.tell(Input::Timer);
+    stage.pass(secs(16));
+    let rebuilt = stage.table();
+    let refused = stage.store(None, &late);
+    let conflict = matches!(
+        refused,
+        Input::WriteDone {
+            outcome: WriteOutcome::Conflict,
+            ..
+        }
+    );
+    assert!(conflict, "H2: there is a table");
+    stage.revision += 1;
+    stage.assignment = None;
+    stage.store(None, &late);
+    assert!(stage.table().epoch < rebuilt.epoch, "now there was none");
+    stage.tell(Input::Assignment(stage.assignment.clone()));
+    assert!(stage.table().epoch > rebuilt.epoch);
+    assert_eq!(stage.waits(p(0)), ["a#1", "b#1"], "H7");
 }
 
 #[test]
