@@ -10,13 +10,13 @@
 mod members;
 #[path = "partition/peers.rs"]
 mod peers;
+#[path = "../tests/partition_properties/rollout.rs"]
+mod rollout;
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use leasehold_core::partition::{
-    Candidate, HashId, Layout, Request, assign, check_plan, hand_over,
-};
+use leasehold_core::partition::{Candidate, HashId, Layout, Request, assign, check_plan};
 
 use members::Group;
 use peers::Peer;
@@ -204,8 +204,9 @@ fn moves(changes: usize) {
     load.print();
 }
 
-/// Moves per partition while 12 pods are replaced one by one, 64 partitions among them. Others react
-/// to each pod that comes and goes; whether the leaver goes first changes little for them.
+/// Moves per partition while 12 pods are replaced one by one, 64 partitions among them: ours through
+/// the planner, until it rests. Others react to each pod that comes and goes; whether the leaver goes
+/// first changes little for them.
 fn rollouts(trials: usize) {
     let mut figure = Figure::new("rollout_moves_per_partition", "moves", Some(1.0));
     let mut others = Peer::ALL.map(|peer| (peer, 0_u32));
@@ -213,10 +214,10 @@ fn rollouts(trials: usize) {
         let mut group = Group::new(trial as u64, 64, 12);
         let old = group.names.clone();
         let mut owned = Peer::ALL.map(|peer| peer.owners(&group.names, &group.unowned()));
-        group.owners = assign(&group.request()).owners;
-        let mut moves = 0;
-        for leaver in old {
+        let mut new = Vec::new();
+        for leaver in old.clone() {
             group.join();
+            new.push(group.newest.clone());
             for ((peer, count), before) in others.iter_mut().zip(&mut owned) {
                 let joined = peer.owners(&group.names, before);
                 *count += members::changed(before, &joined);
@@ -233,15 +234,10 @@ fn rollouts(trials: usize) {
                 *count += members::changed(&joined, &left);
                 *before = left;
             }
-            let place = |name: &String| group.names.iter().position(|known| known == name);
-            let (Some(from), Some(to)) = (place(&leaver), place(&group.newest)) else {
-                unreachable!("both are members");
-            };
-            let plan = hand_over(&group.owners, group.names.len(), &[(from, to)]);
-            moves += u32::from(plan.moves);
-            group.owners = plan.owners;
-            group.leave(from);
+            let place = group.names.iter().position(|name| *name == leaver);
+            group.leave(place.unwrap_or_else(|| unreachable!("it is a member")));
         }
+        let (moves, _) = rollout::roll_out(64, &old, &new);
         figure.samples.push(f64::from(moves) / 64.0);
     }
     for (peer, count) in others {

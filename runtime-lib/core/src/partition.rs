@@ -26,7 +26,7 @@ pub mod member;
 pub mod planner;
 pub mod table;
 
-pub use assign::{Candidate, Plan, Request, Wish, assign, hand_over};
+pub use assign::{Candidate, Plan, Request, Wish, assign};
 pub use check::{Violation, check_plan};
 pub use handoff::{Handoff, Slot};
 pub use hash::{shard_ranges, shard_selector};

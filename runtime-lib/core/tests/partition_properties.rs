@@ -9,14 +9,17 @@ mod brute;
 mod churn;
 #[path = "partition_properties/flow.rs"]
 mod flow;
+#[path = "partition_properties/rollout.rs"]
+mod rollout;
 #[path = "partition_properties/situation.rs"]
 mod situation;
 
-use leasehold_core::partition::{Candidate, Plan, Violation, assign, check_plan, hand_over};
+use leasehold_core::partition::{Plan, Violation, assign, check_plan};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 use churn::{Change, Churn};
+use rollout::roll_out;
 use situation::{Situation, situations};
 
 /// That many cases, or another share of them: `PROPTEST_CASES` is 256 unless it is set.
@@ -92,26 +95,6 @@ proptest! {
         prop_assert_eq!(&second.owners, &first.owners);
         prop_assert_eq!((second.moves, second.least), (0, 0));
     }
-
-    /// Whoever holds something passes it on whole or keeps it whole.
-    #[test]
-    fn a_hand_over_moves_the_shares_of_leavers_and_nothing_else(
-        situation in situations(24, 6),
-        pairs in proptest::collection::vec((0_usize..8, 0_usize..8), 0..4),
-    ) {
-        let members = situation.members.len();
-        let plan = hand_over(&situation.previous, members, &pairs);
-        let mut heirs = std::collections::BTreeMap::new();
-        for (before, now) in situation.previous.iter().zip(&plan.owners) {
-            let before = before.filter(|member| *member < members);
-            prop_assert_eq!(before.is_some(), now.is_some());
-            if let (Some(before), Some(now)) = (before, *now) {
-                prop_assert_eq!(*heirs.entry(before).or_insert(now), now, "a share was split");
-                prop_assert!(before == now || pairs.contains(&(before, now)));
-            }
-        }
-        prop_assert_eq!(plan.moves, plan.least);
-    }
 }
 
 /// The one who moves least among those who keep everyone within one of everyone else.
@@ -179,24 +162,16 @@ fn assignors_without_a_memory_move_too_much() {
     }
 }
 
+/// Through the planner: newcomers stand by, and take the shares of those that leave whole.
 #[test]
 fn a_rollout_of_all_pods_moves_every_partition_once() {
     let old: Vec<String> = (0..12).map(|n| format!("old-{n}")).collect();
     let new: Vec<String> = (0..12).map(|n| format!("new-{n}")).collect();
-    let names = old.iter().chain(&new);
-    let members: Vec<_> = names.map(|name| Candidate::new(name)).collect();
-    let before = Situation::fresh(64, &members[..12]);
-    let mut owners = assign(&before.request()).owners;
-    let mut moves = 0;
-    for pod in 0..12 {
-        let plan = hand_over(&owners, 24, &[(pod, pod + 12)]);
-        moves += plan.moves;
-        owners = plan.owners;
-    }
+    let (moves, shares) = roll_out(64, &old, &new);
     assert_eq!(moves, 64);
+    assert!(shares.keys().all(|name| name.starts_with("new")));
     assert!(
-        owners
-            .iter()
-            .all(|owner| owner.is_some_and(|member| member >= 12))
+        shares.values().all(|share| (5..=6).contains(share)),
+        "{shares:?}"
     );
 }

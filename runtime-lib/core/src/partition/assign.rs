@@ -20,7 +20,6 @@ mod tests;
 mod wishes;
 
 use core::fmt;
-use std::collections::BTreeMap;
 
 use super::layout::Partition;
 use place::Draft;
@@ -116,14 +115,6 @@ pub enum Impossible {
     },
     /// No candidate takes partitions: all were treated as if they did.
     NobodyTakes,
-    /// This pair of leaver and newcomer was passed over: one of them does not exist, or is in
-    /// another pair.
-    Pair {
-        /// Who was to give.
-        leaver: usize,
-        /// Who was to take.
-        newcomer: usize,
-    },
 }
 
 /// Why a wish cannot be met.
@@ -177,36 +168,6 @@ pub fn assign(request: &Request<'_>) -> Plan {
         moves: number(moves),
         least: number(least),
         impossible: wishes.into_impossible(),
-    }
-}
-
-/// Hands the whole share of each leaver to its newcomer, and moves nothing else: a rollout then
-/// moves each partition once. Pairs are (leaver, newcomer), both of them below `members`.
-pub fn hand_over(previous: &[Option<usize>], members: usize, pairs: &[(usize, usize)]) -> Plan {
-    let mut heirs = BTreeMap::new();
-    let mut taken = Vec::new();
-    let mut impossible = Vec::new();
-    for &(leaver, newcomer) in pairs {
-        let new = |member: usize| member < members && !taken.contains(&member);
-        if new(leaver) && new(newcomer) && leaver != newcomer {
-            heirs.insert(leaver, newcomer);
-            taken.extend([leaver, newcomer]);
-        } else {
-            impossible.push(Impossible::Pair { leaver, newcomer });
-        }
-    }
-    let present = |owner: &Option<usize>| owner.filter(|member| *member < members);
-    let owners: Vec<_> = previous
-        .iter()
-        .map(|owner| present(owner).map(|member| *heirs.get(&member).unwrap_or(&member)))
-        .collect();
-    let leaves = |owner: &&Option<usize>| owner.is_some_and(|member| heirs.contains_key(&member));
-    let moves = number(previous.iter().filter(leaves).count());
-    Plan {
-        owners,
-        moves,
-        least: moves,
-        impossible,
     }
 }
 

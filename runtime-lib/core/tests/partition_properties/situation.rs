@@ -18,24 +18,6 @@ const NAMES: [&str; 10] = [
 ];
 
 impl Situation {
-    /// So many partitions that nobody had before.
-    pub(crate) fn fresh(partitions: usize, members: &[Candidate<'_>]) -> Self {
-        let members = members.iter().map(|member| Candidate {
-            name: member.name.to_owned().leak(),
-            weight: member.weight,
-            zone: None,
-            takes: member.takes,
-            keeps: member.keeps,
-        });
-        Self {
-            previous: vec![None; partitions],
-            members: members.collect(),
-            wishes: Vec::new(),
-            prefer: Vec::new(),
-            only_orphans: false,
-        }
-    }
-
     pub(crate) fn request(&self) -> Request<'_> {
         Request {
             previous: &self.previous,

@@ -383,26 +383,3 @@ fn one_partition_more_goes_to_the_zone_with_the_lightest_load() {
     assert_eq!(counts[..4].iter().sum::<usize>(), 6, "{counts:?}");
     assert_eq!(counts[4..].iter().sum::<usize>(), 3, "{counts:?}");
 }
-
-#[test]
-fn a_rollout_hands_whole_shares_over_and_moves_nothing_else() {
-    let previous = [Some(0), Some(1), Some(0), Some(2), None, Some(9)];
-    let plan = hand_over(&previous, 5, &[(0, 3), (2, 4)]);
-    assert_eq!(
-        plan.owners,
-        [Some(3), Some(1), Some(3), Some(4), None, None]
-    );
-    assert_eq!((plan.moves, plan.least), (3, 3));
-}
-
-#[test]
-fn pairs_that_contradict_each_other_are_passed_over() {
-    let pairs = [(0, 1), (0, 2), (2, 1), (1, 3), (3, 3), (4, 9), (9, 4)];
-    let plan = hand_over(&[Some(0), Some(2), Some(3), Some(4)], 5, &pairs);
-    assert_eq!(plan.owners, [Some(1), Some(2), Some(3), Some(4)]);
-    assert_eq!((plan.moves, plan.least), (1, 1));
-    let passed_over = pairs[1..]
-        .iter()
-        .map(|&(leaver, newcomer)| Impossible::Pair { leaver, newcomer });
-    assert_eq!(plan.impossible, passed_over.collect::<Vec<_>>());
-}
