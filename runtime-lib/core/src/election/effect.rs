@@ -56,7 +56,7 @@ pub enum Effect {
 }
 
 /// A compare-and-set write. There is no other kind (E1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     /// Number of the attempt, as in the record's stamp.
     pub attempt: u64,
@@ -69,7 +69,7 @@ pub struct Write {
 }
 
 /// What a write replaces (E1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Nothing: create the record.
     Absent,

@@ -63,7 +63,7 @@ pub enum Input {
 }
 
 /// How a write ended. Three outcomes are kept apart: done, definitely not done, unknown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
     /// Done: the record as stored.
     Done(Versioned),

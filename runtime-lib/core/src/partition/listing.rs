@@ -7,7 +7,7 @@ use crate::id::Revision;
 use crate::lease::Versioned;
 
 /// The Leases of a cluster id that partitions are made of, all as of one instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listing {
     /// The revision of the store at that instant: the epoch of a table that is published where the
     /// list shows none (H2).
