@@ -4,11 +4,13 @@
 //! lease can prevent that; only the store can refuse the write, if it compares tokens
 //! (`token-travels`). These do, each for all leaders or owners of one service:
 //!
-//! | Store | How a write is guarded |
-//! | --- | --- |
-//! | [`MemoryFences`] | a closure under a lock; for tests and laptops |
+//! | Store | Feature | How a write is guarded |
+//! | --- | --- | --- |
+//! | [`MemoryFences`] | | a closure under a lock; for tests and laptops |
+//! | `PostgresFences` | `postgres` | a check in the transaction of the write |
+//! | `RedisFences` | `redis` | commands that one script runs after its check |
 //!
-//! The rules of all of them:
+//! All of them keep the same rules:
 //!
 //! - A new leader or owner **raises** its fence before its first read (H9), with
 //!   [`Leadership::raise`](crate::Leadership::raise) or
@@ -56,7 +58,12 @@
 //! ```
 
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 
+use std::error::Error;
 use std::sync::Arc;
 
 use leasehold_core::fence::{Claim, Refused};
@@ -64,7 +71,11 @@ use leasehold_core::id::FencingToken;
 
 use crate::key::LeaseKey;
 
+#[cfg(feature = "redis")]
+pub use self::redis::{Commands, RedisFences};
 pub use memory::MemoryFences;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresFences;
 
 /// Why a fence was not raised, or a write not taken.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +106,17 @@ pub enum FenceError {
     /// The name of a service that is no cluster id.
     #[error("service: {0}")]
     InvalidService(String),
+    /// The store failed or could not be reached. What it was asked for may have been done.
+    #[error("fences of {service}: {step}")]
+    Store {
+        /// The service.
+        service: Arc<str>,
+        /// The step that failed.
+        step: String,
+        /// The error of the store's client, of type `sqlx::Error` or `redis::RedisError`.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
 }
 
 fn named(raised: Option<FencingToken>) -> String {

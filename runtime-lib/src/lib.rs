@@ -69,6 +69,8 @@
 //! | --- | --- |
 //! | `kubernetes` | leases as `coordination.k8s.io` Leases |
 //! | `metrics` | `Cluster::metrics` |
+//! | `postgres` | `fence::PostgresFences`, which guard what is in a Postgres |
+//! | `redis` | `fence::RedisFences`, which guard what is in a Redis |
 //! | `testing` | a store that fails on demand, a test clock, the conformance suite of stores |
 
 mod changes;
