@@ -63,7 +63,8 @@ pub trait LeaseStore: Send + Sync + 'static {
         limit: Duration,
     ) -> Answer<'a, Result<Listing, StoreError>>;
 
-    /// A compare-and-set write; `marks` are kept beside the record.
+    /// A compare-and-set write; `marks` are kept beside the record. A fence leaves those of the
+    /// store untouched: they are the member's.
     ///
     /// Contents that are nothing, or that could not be read, leave those of the store untouched.
     fn write<'a>(

@@ -275,7 +275,14 @@ impl Suite {
         assert_eq!(generation.as_deref(), Some("7"));
         let fixed = self.outsider.annotation(&key, "leasehold.dev/fixed").await;
         assert_eq!(fixed.as_deref(), Some("{}"));
-        self.replace(&key, &state, record("a__00000001", 1, 2))
+        let fence = Write {
+            purpose: Purpose::Fence,
+            ..claim(exactly(&state), record("a__00000001", 1, 2))
+        };
+        let state = self.write(&key, &fence).await.expect("fencing");
+        let fixed = self.outsider.annotation(&key, "leasehold.dev/fixed").await;
+        assert_eq!(fixed.as_deref(), Some("{}"), "a fence leaves them");
+        self.replace(&key, &state, record("a__00000001", 1, 3))
             .await;
         assert_eq!(
             self.outsider.annotation(&key, "leasehold.dev/fixed").await,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use leasehold_core::election::{Target, Write};
+use leasehold_core::election::{Purpose, Target, Write};
 use leasehold_core::id::LeaseUid;
 use leasehold_core::lease::{Contents, LeaseRecord, Versioned};
 use leasehold_core::partition::Listing;
@@ -175,12 +175,14 @@ impl MemoryStore {
             }
             _ => return Err(WriteFailed::Conflict),
         };
-        set(
-            &mut annotations,
-            GENERATION,
-            marks.settings_generation.map(|n| n.to_string()),
-        );
-        set(&mut annotations, FIXED, marks.fixed.clone());
+        if write.purpose != Purpose::Fence {
+            set(
+                &mut annotations,
+                GENERATION,
+                marks.settings_generation.map(|n| n.to_string()),
+            );
+            set(&mut annotations, FIXED, marks.fixed.clone());
+        }
         let revision = state.next_revision().map_err(WriteFailed::Failed)?;
         let versioned = Versioned {
             uid,

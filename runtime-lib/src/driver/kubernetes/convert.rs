@@ -180,7 +180,7 @@ pub(super) fn to_object(
     labels.insert(keys::LABEL_LEASE.to_owned(), json!(key.kind().as_str()));
     metadata.insert("labels".to_owned(), Value::Object(labels));
     let mut annotations = take_map(&mut metadata, "annotations");
-    write_annotations(&mut annotations, &write.record, marks)?;
+    write_annotations(&mut annotations, write, marks)?;
     metadata.insert("annotations".to_owned(), Value::Object(annotations));
     let mut spec = take_map(&mut object, "spec");
     write_spec(&mut spec, write, now);
@@ -193,10 +193,11 @@ pub(super) fn to_object(
 
 fn write_annotations(
     annotations: &mut Map<String, Value>,
-    record: &LeaseRecord,
+    write: &Write,
     marks: &Marks,
 ) -> Result<(), String> {
-    let values = [
+    let record = &write.record;
+    let stamps = [
         (
             keys::ANNOTATION_ATTEMPT,
             record.attempt.as_ref().map(ToString::to_string),
@@ -205,15 +206,20 @@ fn write_annotations(
             keys::ANNOTATION_RELEASED,
             record.released.as_ref().map(ToString::to_string),
         ),
+    ];
+    let generation = marks.settings_generation;
+    let marks = [
         (
             keys::ANNOTATION_SETTINGS_GENERATION,
-            marks
-                .settings_generation
-                .map(|generation| generation.to_string()),
+            generation.map(|generation| generation.to_string()),
         ),
         (keys::ANNOTATION_FIXED, marks.fixed.clone()),
     ];
-    for (name, value) in values {
+    // A fence is somebody else's write: the marks are the member's own.
+    let marks = marks
+        .into_iter()
+        .filter(|_| write.purpose != Purpose::Fence);
+    for (name, value) in stamps.into_iter().chain(marks) {
         set(annotations, name, value.map(Value::String));
     }
     if let Some((name, text)) = wire::write(&record.contents)? {

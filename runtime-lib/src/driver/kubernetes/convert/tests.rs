@@ -197,6 +197,27 @@ fn our_writes_keep_what_others_wrote_and_restore_our_labels() {
 }
 
 #[test]
+fn a_fence_leaves_the_marks_of_the_member_that_it_empties() {
+    let marks = Marks {
+        settings_generation: Some(7),
+        fixed: Some("{}".to_owned()),
+    };
+    let after = |base: &Value, purpose, marks: &Marks| {
+        let now = time("2026-02-01T00:00:00Z");
+        to_object(Some(base), &key(), "shop", &write(purpose), marks, now).unwrap()
+    };
+    let renewed = after(&object(), Purpose::Renew, &marks);
+    let fenced = after(&renewed, Purpose::Fence, &Marks::default());
+    let of = |object: &Value, name: &str| object["metadata"]["annotations"].get(name).cloned();
+    for name in ["leasehold.dev/settings-generation", "leasehold.dev/fixed"] {
+        assert!(of(&fenced, name).is_some(), "{name}");
+        assert_eq!(of(&fenced, name), of(&renewed, name));
+        let renewed = after(&fenced, Purpose::Renew, &Marks::default());
+        assert_eq!(of(&renewed, name), None, "its own write says so");
+    }
+}
+
+#[test]
 fn a_put_carries_uid_and_revision_and_times_with_six_digits() {
     let claimed = to_object(
         Some(&object()),
