@@ -272,16 +272,16 @@ mod tests {
         r#"{"auditID":"3","stage":"Resp"#,
     );
 
-    fn log() -> (std::path::PathBuf, AuditLog) {
-        let name = format!("leasehold-audit-{:?}", std::thread::current().id());
-        let path = std::env::temp_dir().join(name);
+    fn log() -> (tempfile::TempDir, AuditLog) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
         std::fs::write(&path, LINES).unwrap();
-        (path.clone(), AuditLog::new(path))
+        (folder, AuditLog::new(path))
     }
 
     #[test]
     fn a_watch_counts_once_and_an_unfinished_line_not_at_all() {
-        let (path, log) = log();
+        let (_folder, log) = log();
         let requests = log.since(Mark(0), &Filter::default()).unwrap();
         assert_eq!(requests.len(), 2);
         assert!(requests[0].is_write() && !requests[1].is_write());
@@ -292,12 +292,11 @@ mod tests {
                 .map(|status| status.code),
             Some(409)
         );
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn filters_tell_users_and_resources_apart() {
-        let (path, log) = log();
+        let (_folder, log) = log();
         let count = |filter: Filter| log.since(Mark(0), &filter).unwrap().len();
         assert_eq!(
             count(Filter::default().account("a", "w").resource("leases")),
@@ -316,6 +315,5 @@ mod tests {
             log.at_least_one(Mark(0), &Filter::default().user("nobody"))
                 .is_err()
         );
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn lines_of_two_writers_are_read_in_the_order_of_time() {
-        let path = std::env::temp_dir().join(format!("leasehold-history-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
         let (one, two) = (
             Writer::to_file(&path).unwrap(),
             Writer::to_file(&path).unwrap(),
@@ -214,7 +215,6 @@ mod tests {
         one.write(&early).unwrap();
         std::fs::File::options().append(true).open(&path).unwrap();
         assert_eq!(read(&[&path]).unwrap(), [early, late]);
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_line_is_named() {
-        let path = std::env::temp_dir().join(format!("leasehold-garbage-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
         std::fs::write(&path, "{\"t\":1,\"event\":\"gained\"}\nnonsense\n").unwrap();
         let error = read(&[&path]).unwrap_err();
         assert!(error.mentions("line 2"), "{error}");
-        std::fs::remove_file(path).unwrap();
     }
 }

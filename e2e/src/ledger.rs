@@ -217,30 +217,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A ledger that goes with its test.
-    struct Temporary(Ledger);
-
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0.path);
-        }
-    }
-
-    impl std::ops::Deref for Temporary {
-        type Target = Ledger;
-        fn deref(&self) -> &Ledger {
-            &self.0
-        }
-    }
-
-    fn ledger(name: &str) -> Temporary {
-        let file = format!("leasehold-ledger-{name}-{}", std::process::id());
-        Temporary(Ledger::at(&std::env::temp_dir().join(file)))
+    /// A ledger, and the folder that goes with the test.
+    fn ledger() -> (tempfile::TempDir, Ledger) {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(&folder.path().join("ledger"));
+        (folder, ledger)
     }
 
     #[test]
     fn a_lower_token_is_refused_and_leaves_no_entry() {
-        let ledger = ledger("lower");
+        let (_folder, ledger) = ledger();
         assert_eq!(
             ledger.append(token("0.7"), "a", 1).unwrap(),
             Verdict::Accepted
@@ -261,7 +247,7 @@ mod tests {
 
     #[test]
     fn without_the_fence_the_stale_write_is_found() {
-        let ledger = ledger("unfenced");
+        let (_folder, ledger) = ledger();
         ledger.append(token("0.9"), "b", 1).unwrap();
         assert_eq!(first_stale(&ledger.entries().unwrap()).unwrap(), None);
         ledger.append_unfenced(token("0.7"), "a", 2).unwrap();
@@ -271,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_line_cut_short_by_a_crash_is_no_entry() {
-        let ledger = ledger("torn");
+        let (_folder, ledger) = ledger();
         ledger.append(token("0.7"), "a", 1).unwrap();
         let mut file = std::fs::File::options()
             .append(true)
@@ -287,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_ledger_whose_lock_is_held_answers_unavailable() {
-        let ledger = ledger("held");
+        let (_folder, ledger) = ledger();
         ledger.append(token("0.7"), "a", 1).unwrap();
         let file = std::fs::File::open(&ledger.path).unwrap();
         file.lock().unwrap();

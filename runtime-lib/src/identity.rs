@@ -121,20 +121,20 @@ pub(crate) fn service_account_folder() -> PathBuf {
 mod tests {
     use super::*;
 
-    fn folder(name: &str, token: Option<&str>) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("leasehold-{name}-{:x}", random::number()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("namespace"), "shop\n").unwrap();
+    /// The account's folder of a pod; it goes with the test.
+    fn folder(token: Option<&str>) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("namespace"), "shop\n").unwrap();
         if let Some(token) = token {
-            std::fs::write(folder.join("token"), token).unwrap();
+            std::fs::write(folder.path().join("token"), token).unwrap();
         }
         folder
     }
 
     #[test]
     fn a_token_that_cannot_be_read_is_an_error_with_its_path() {
-        let folder = folder("missing", None);
-        let error = read_pod(&folder).unwrap_err();
+        let folder = folder(None);
+        let error = read_pod(folder.path()).unwrap_err();
         assert!(
             error.contains("token") && error.contains("cannot be read"),
             "{error}"
@@ -144,7 +144,8 @@ mod tests {
     #[test]
     fn a_token_of_another_form_still_gives_the_namespace() {
         for token in ["", "opaque", "a.b.c", "a.!!!.c", "a.bm8ganNvbg.c"] {
-            let pod = read_pod(&folder("opaque", Some(token))).unwrap();
+            let folder = folder(Some(token));
+            let pod = read_pod(folder.path()).unwrap();
             assert_eq!(pod.namespace.as_deref(), Some("shop"), "{token}");
             assert_eq!(pod.uid, None, "{token}");
         }
@@ -155,7 +156,8 @@ mod tests {
     fn a_bound_token_names_pod_uid_and_node() {
         // {"kubernetes.io":{"namespace":"shop","node":{"name":"n1","uid":"x"},"pod":{"name":"orders-1","uid":"u-1"}}}
         let payload = "eyJrdWJlcm5ldGVzLmlvIjp7Im5hbWVzcGFjZSI6InNob3AiLCJub2RlIjp7Im5hbWUiOiJuMSIsInVpZCI6IngifSwicG9kIjp7Im5hbWUiOiJvcmRlcnMtMSIsInVpZCI6InUtMSJ9fX0";
-        let pod = read_pod(&folder("bound", Some(&format!("e30.{payload}.sig")))).unwrap();
+        let folder = folder(Some(&format!("e30.{payload}.sig")));
+        let pod = read_pod(folder.path()).unwrap();
         assert_eq!(pod.name.as_deref(), Some("orders-1"));
         assert_eq!(pod.uid.as_deref(), Some("u-1"));
         assert_eq!(pod.node.as_deref(), Some("n1"));

@@ -2,7 +2,7 @@
 //!
 //! | Part | Rules |
 //! | --- | --- |
-//! | [`source`] | module comment first, file length, file and module names, no PATCH in the lease path, machine paths |
+//! | [`source`] | module comment first, file length, file and module names, no PATCH in the lease path, machine paths, temporary folders |
 //! | [`arrows`] | which crate may depend on which, and what the core may depend on |
 //! | [`citations`] | cited rule ids and guarantees exist; guarantees name tests that exist |
 //! | [`prose`] | links in Markdown lead somewhere; web hosts are known; Makefile recipes stay short |

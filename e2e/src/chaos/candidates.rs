@@ -372,7 +372,8 @@ mod tests {
 
     #[test]
     fn a_journal_is_read_between_log_lines() {
-        let path = std::env::temp_dir().join(format!("leasehold-acts-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
         let text = concat!(
             "I0101 a log line\n",
             r#"{"t":5,"mono":7,"event":"started","lease":"a.leader","identity":"go"}"#,
@@ -385,12 +386,12 @@ mod tests {
         let acts = acts_in(&path, "a.leader").unwrap();
         assert_eq!(acts.len(), 1);
         assert_eq!(acts[0].event, "started");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn the_newest_answer_is_the_last_whole_line_of_the_guard() {
-        let path = std::env::temp_dir().join(format!("leasehold-tail-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
         std::fs::write(
             &path,
             concat!(
@@ -402,6 +403,5 @@ mod tests {
         )
         .unwrap();
         assert_eq!(newest_answer(&path).unwrap().t, 2);
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn only_what_was_recorded_and_still_runs_is_ended() {
-        let folder = std::env::temp_dir().join(format!("leasehold-state-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
         let mut command = std::process::Command::new("sleep");
         command.arg("600");
         let process = Process::spawn(
@@ -123,14 +123,13 @@ mod tests {
         .unwrap();
         let mut other = process.record().clone();
         other.started_ticks -= 1;
-        Running::save(&folder, vec![other, process.record().clone()]).unwrap();
+        Running::save(folder, vec![other, process.record().clone()]).unwrap();
 
-        let running = Running::load(&folder).unwrap();
+        let running = Running::load(folder).unwrap();
         assert_eq!(running.alive(), [process.record()]);
         assert_eq!(running.end(), 1);
         assert!(!process.record().is_running());
         process.kill();
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn each_whole_line_is_read_once() {
-        let path = std::env::temp_dir().join(format!("leasehold-follow-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
         let mut follower = Follower::of(&path);
         assert!(follower.read::<u32>().unwrap().is_empty());
         let mut file = std::fs::File::create(&path).unwrap();
@@ -69,6 +70,5 @@ mod tests {
         file.write_all(b"4\n").unwrap();
         assert_eq!(follower.read::<u32>().unwrap(), [34]);
         assert!(follower.read::<u32>().unwrap().is_empty());
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -265,7 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_child_that_raised_shuts_out_the_owner_of_its_parent() {
-        let path = std::env::temp_dir().join(format!("leasehold-keyed-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
         let ledger = KeyedLedger::start(&path).await.unwrap();
         let (old, new) = (Client::to(&ledger.url()), Client::to(&ledger.url()));
         let (old, new) = (old.unwrap(), new.unwrap());
@@ -287,6 +288,5 @@ mod tests {
         let taken = old.write(parent, token(5), "a", key, 2, false).await;
         assert_eq!(taken.unwrap(), Verdict::Accepted);
         assert_eq!(read(&path).unwrap().len(), 4);
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -12,6 +12,12 @@ const EMPTY_NAMES: [&str; 11] = [
 ];
 
 /// In two parts, so that this file does not find itself.
+const TEMPORARY: [&str; 2] = ["temp_", "dir()"];
+
+/// They remove what they make however their owner ends, by a process of its own or by `down`.
+const SWEPT: [&str; 2] = ["e2e/src/control_plane/folder.rs", "e2e/tests/demo.rs"];
+
+/// In two parts, so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [
     ["/work", "/"],
     ["/root", "/"],
@@ -30,6 +36,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             module_comment(file, &mut findings);
             module_names(file, &mut findings);
             patch(file, &mut findings);
+            temporary(file, &mut findings);
         }
         if !generated(&file.path) {
             machine_paths(file, &mut findings);
@@ -105,6 +112,20 @@ fn patch(file: &File, findings: &mut Vec<Finding>) {
         if line.contains(".patch(") || line.contains("Patch::") || line.contains("Method::PATCH") {
             let message =
                 "the lease path never uses PATCH (E1): replace with resourceVersion and uid";
+            findings.push(Finding::error(&file.path, index, message));
+        }
+    }
+}
+
+/// A path that a test composes outlives the test that fails, and often the one that passes.
+fn temporary(file: &File, findings: &mut Vec<Finding>) {
+    if SWEPT.contains(&file.path.as_str()) {
+        return;
+    }
+    let mark = TEMPORARY.concat();
+    for (index, line) in code_lines(&file.text) {
+        if line.contains(&mark) {
+            let message = "a folder of a test goes with it: use tempfile::tempdir()";
             findings.push(Finding::error(&file.path, index, message));
         }
     }
@@ -209,5 +230,14 @@ mod tests {
             errors("docs/a.md", "see target/work/x and $HOME/work/y\n").len(),
             0
         );
+    }
+
+    #[test]
+    fn a_temporary_path_that_a_test_composes_is_found() {
+        let text = format!("//! X.\nlet path = std::env::{};\n", TEMPORARY.concat());
+        assert_eq!(errors("a/lease.rs", &text).len(), 1);
+        assert_eq!(errors(SWEPT[0], &text).len(), 0);
+        let swept = "//! X.\nlet folder = tempfile::tempdir().unwrap();\n";
+        assert_eq!(errors("a/lease.rs", swept).len(), 0);
     }
 }
