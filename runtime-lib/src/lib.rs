@@ -94,6 +94,8 @@ mod reclaim;
 mod service;
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
 mod settings;
+#[cfg(feature = "kubernetes")]
+mod sharded;
 mod signal;
 mod view;
 mod watchdog;
@@ -105,7 +107,9 @@ pub use leadership::{Fence, Leadership, Lost, LostReason, RaiseError};
 pub use leasehold_core::fence::{Claim, KeyRange};
 pub use leasehold_core::id::{FencingToken, Identity, Term};
 pub use leasehold_core::lease::{InvalidTiming, LeaseTiming};
-pub use leasehold_core::partition::{HashId, Layout, Member, Partition, Slot, Table};
+pub use leasehold_core::partition::{
+    HashId, Layout, Member, NoSelector, Partition, Shard, Slot, Table,
+};
 pub use partitions::{
     Assignment, AssignmentKind, Assignments, OnDrainTimeout, PartitionGuard, PartitionedBuilder,
     PartitionedHandle,
@@ -118,10 +122,11 @@ pub use view::{ClusterView, PartitionsStatus, ServiceStatus, WaitingPartition};
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// Leases as other programs read them.
+/// Leases as other programs read them, and lists of which each member gets its slice.
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes {
     pub use crate::driver::kubernetes::{Malformed, read_lease};
+    pub use crate::sharded::{Sharded, ShardedEvent};
 }
 
 /// For tests of drivers and of services.

@@ -42,6 +42,7 @@ mod works;
 pub use builder::{OnDrainTimeout, PartitionedBuilder};
 pub use guard::PartitionGuard;
 pub use handle::PartitionedHandle;
+pub(crate) use stream::Roster;
 pub use stream::{Assignment, AssignmentKind, Assignments};
 
 /// What the tasks of one partitioned service share.
@@ -60,7 +61,7 @@ pub(crate) struct Shared {
     store: Arc<dyn LeaseStore>,
     clock: Clock,
     board: Arc<Board>,
-    roster: stream::Roster,
+    roster: Arc<Roster>,
     policy: watch::Sender<Policy>,
     /// The newest table seen.
     table: watch::Sender<Option<Arc<Table>>>,

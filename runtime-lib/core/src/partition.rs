@@ -24,14 +24,16 @@ pub mod layout;
 pub mod listing;
 pub mod member;
 pub mod planner;
+pub mod shard;
 pub mod table;
 
 pub use assign::{Candidate, Plan, Request, Wish, assign};
 pub use check::{Violation, check_plan};
 pub use handoff::{Handoff, Slot};
-pub use hash::{shard_ranges, shard_selector};
+pub use hash::shard_ranges;
 pub use layout::{HashId, InvalidLayout, Layout, PARTITIONS_MAX, Partition};
 pub use listing::Listing;
 pub use member::{Bitmap, Member, MemberRecord, MemberState};
 pub use planner::Planner;
+pub use shard::{NoSelector, Shard};
 pub use table::{Part, Rebalance, Table};

@@ -8,9 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::member::{self, Membership};
 use super::works::Work;
-use super::{
-    PartitionGuard, PartitionedHandle, Policy, Shared, Started, member_name, planning, stream,
-};
+use super::{PartitionGuard, PartitionedHandle, Policy, Shared, Started, member_name, planning};
 use crate::changes::Hub;
 use crate::config::WEIGHT_MAX;
 use crate::elector::{self, Elector};
@@ -135,7 +133,7 @@ impl PartitionedBuilder {
             store: cluster.store()?,
             clock: clock.clone(),
             board: Arc::clone(&board),
-            roster: stream::Roster::default(),
+            roster: Arc::default(),
             policy: watch::Sender::new(Policy::of(&sources)),
             table: watch::Sender::new(None),
             stopping: watch::Sender::new(false),

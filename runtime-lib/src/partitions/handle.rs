@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::partition::hash::NoSelector;
-use leasehold_core::partition::{Partition, Table, shard_selector};
+use leasehold_core::partition::{NoSelector, Partition, Shard, Table};
 
 use super::Shared;
 use super::stream::Assignments;
@@ -36,15 +35,39 @@ impl PartitionedHandle {
         self.shared.table.borrow().clone()
     }
 
-    /// The partitions of this process as the `shardSelector` of a sharded list or watch of the API
-    /// server, by the UIDs of objects; `None` while it has none. For the hash `k8s-range/1` only.
+    /// The keys of the partitions that this process runs now, those too that it hands over.
+    pub fn shard(&self) -> Shard {
+        self.shared.roster.shard()
+    }
+
+    /// [`PartitionedHandle::shard`] as the `shardSelector` of a sharded list or watch of the API
+    /// server, by the UIDs of objects: `shardRange(object.metadata.uid,'0x…','0x…') || …`. For the hash
+    /// `k8s-range/1` only.
+    ///
+    /// `None` while this process has no partition: nothing is its own, and there is no request to
+    /// make, since one without a selector brings everything. A server that knows the parameter says
+    /// so in `metadata.shardInfo.selector` ([`Shard::is_echoed_by`]); any other sends everything, and
+    /// [`Shard::contains`] picks. [`PartitionedHandle::sharded`] does all of that.
     pub fn shard_selector(&self) -> Result<Option<String>, NoSelector> {
-        let Some(layout) = self.shared.layout() else {
-            return Ok(None);
-        };
-        let owned = self.shared.roster.owned();
-        let present = owned.into_iter().filter(|slot| slot.layout == layout);
-        shard_selector(layout, present.map(|slot| slot.partition))
+        self.shard().selector()
+    }
+
+    /// Lists and watches the objects of `api` whose UIDs belong to the partitions of this process, and
+    /// follows the changes of these. Of `params` the selectors count, and `limit`: how many objects one
+    /// page of a list has (500 if not given).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "kubernetes")]
+    pub fn sharded<K>(
+        &self,
+        api: kube::Api<K>,
+        params: &kube::api::ListParams,
+    ) -> crate::sharded::Sharded<K>
+    where
+        K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+    {
+        crate::sharded::Sharded::new(api, params, &self.shared.roster)
     }
 
     /// The changes of the leadership that makes the table, own and of others, in order.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::id::FencingToken;
-use leasehold_core::partition::Slot;
-use tokio::sync::mpsc;
+use leasehold_core::partition::{Shard, Slot};
+use tokio::sync::{mpsc, watch};
 
 /// One change of what this process owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,10 @@ impl Assignments {
 
 /// What is owned, and who wants to know of changes.
 #[derive(Default)]
-pub(super) struct Roster {
+pub(crate) struct Roster {
     inner: Mutex<Inner>,
+    /// Changes with what is owned, and at the end.
+    changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -75,19 +77,32 @@ impl Roster {
         Assignments { changes }
     }
 
-    /// What is owned now, drained or not.
-    pub(super) fn owned(&self) -> Vec<Slot> {
-        self.inner().owned.keys().copied().collect()
+    /// The keys of what is owned now, drained or not.
+    pub(crate) fn shard(&self) -> Shard {
+        Shard::of(self.inner().owned.keys().copied())
     }
 
-    pub(super) fn assigned(&self, slot: Slot, token: FencingToken) {
+    /// Tells when what is owned may have changed.
+    #[cfg_attr(not(feature = "kubernetes"), allow(dead_code))] // lists are of Kubernetes
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// No more changes will come.
+    #[cfg_attr(not(feature = "kubernetes"), allow(dead_code))]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner().closed
+    }
+
+    pub(crate) fn assigned(&self, slot: Slot, token: FencingToken) {
         let mut inner = self.inner();
         inner.owned.insert(slot, (token, AssignmentKind::Assigned));
         inner.tell(&assignment(slot, token, AssignmentKind::Assigned));
+        self.changed.send_modify(|count| *count += 1);
     }
 
     /// Something happened to an owned partition; a partition that is not owned is left alone.
-    pub(super) fn changed(&self, slot: Slot, kind: AssignmentKind) {
+    pub(crate) fn changed(&self, slot: Slot, kind: AssignmentKind) {
         let mut inner = self.inner();
         let Some((token, present)) = inner.owned.get_mut(&slot) else {
             return;
@@ -96,15 +111,17 @@ impl Roster {
         *present = kind;
         if matches!(kind, AssignmentKind::Released | AssignmentKind::Lost) {
             inner.owned.remove(&slot);
+            self.changed.send_modify(|count| *count += 1);
         }
         inner.tell(&assignment(slot, token, kind));
     }
 
     /// No more changes will come.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut inner = self.inner();
         inner.closed = true;
         inner.subscribers.clear();
+        self.changed.send_modify(|count| *count += 1);
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -1,9 +1,7 @@
-//! From keys to partitions, and from partitions to the ranges that the API server understands.
+//! From keys to partitions, and from partitions to ranges of hashes.
 //!
 //! Both hashes are part of the public format: ten lines in any language, and the vectors in the
 //! tests below are what another implementation is held to.
-
-use core::fmt::{self, Write as _};
 
 use super::layout::{HashId, Layout, Partition};
 
@@ -106,49 +104,6 @@ pub fn shard_ranges(
         }
     }
     ranges
-}
-
-/// The layout's hash is none that the API server computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "hash of a shard selector: found {found}, allowed is {}",
-    HashId::K8sRange1
-)]
-pub struct NoSelector {
-    /// The layout's hash.
-    pub found: HashId,
-}
-
-/// The `shardSelector` of a sharded list or watch that returns the objects of these partitions, by
-/// their UIDs. `None` for no partitions: there is no selector that selects nothing.
-pub fn shard_selector(
-    layout: Layout,
-    partitions: impl IntoIterator<Item = Partition>,
-) -> Result<Option<String>, NoSelector> {
-    if layout.hash() != HashId::K8sRange1 {
-        return Err(NoSelector {
-            found: layout.hash(),
-        });
-    }
-    let ranges = shard_ranges(layout, partitions);
-    Ok((!ranges.is_empty()).then(|| Selector(&ranges).to_string()))
-}
-
-struct Selector<'a>(&'a [(u128, u128)]);
-
-impl fmt::Display for Selector<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (first, end)) in self.0.iter().enumerate() {
-            if place > 0 {
-                f.write_str(" || ")?;
-            }
-            // 18 characters with `0x`; 2⁶⁴ has one digit more.
-            f.write_str("shardRange(object.metadata.uid,")?;
-            write!(f, "'{first:#018x}','{end:#018x}'")?;
-            f.write_char(')')?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -283,29 +238,5 @@ mod tests {
                 .any(|(first, end)| (*first..*end).contains(&u128::from(hash)));
             assert_eq!(inside, mine(layout.partition_of(hash)), "{hash:x}");
         }
-    }
-
-    #[test]
-    fn a_selector_names_the_ranges_as_the_api_server_reads_them() {
-        let layout = layout(HashId::K8sRange1, 4);
-        assert_eq!(
-            shard_selector(layout, numbers([0, 3])).unwrap().unwrap(),
-            "shardRange(object.metadata.uid,'0x0000000000000000','0x4000000000000000') || \
-             shardRange(object.metadata.uid,'0xc000000000000000','0x10000000000000000')"
-        );
-        assert_eq!(
-            shard_selector(layout, numbers(0..4)).unwrap().unwrap(),
-            "shardRange(object.metadata.uid,'0x0000000000000000','0x10000000000000000')"
-        );
-        assert_eq!(shard_selector(layout, []), Ok(None));
-    }
-
-    #[test]
-    fn a_hash_that_the_api_server_does_not_know_has_no_selector() {
-        let error = shard_selector(layout(HashId::CsHash1, 4), numbers([0])).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "hash of a shard selector: found cs-hash/1, allowed is k8s-range/1"
-        );
     }
 }
