@@ -53,18 +53,27 @@ impl Cluster {
     /// A cluster of one's own, for tests that disturb everyone on it. With a
     /// cluster given from outside there is none: the test skips itself.
     pub async fn own(test: &str) -> Result<Option<Self>> {
+        Self::own_with(test, Options::default()).await
+    }
+
+    /// The same, started in another way than the shared one.
+    pub async fn own_with(test: &str, options: Options) -> Result<Option<Self>> {
         if std::env::var_os(EXTERNAL_ENV).is_some() {
             println!(
-                "skipped: {test} pauses or restarts parts of the control plane, and {EXTERNAL_ENV} names a cluster that is not its own"
+                "skipped: {test} needs a control plane of its own to start, pause or restart, and {EXTERNAL_ENV} names a cluster that is not"
             );
             return Ok(None);
         }
-        Self::start().await.map(Some)
+        Self::start_with(options).await.map(Some)
     }
 
     async fn start() -> Result<Self> {
+        Self::start_with(Options::default()).await
+    }
+
+    async fn start_with(options: Options) -> Result<Self> {
         let target = match std::env::var_os(EXTERNAL_ENV) {
-            None => Target::Local(ControlPlane::start(Options::default()).await?),
+            None => Target::Local(ControlPlane::start(options).await?),
             Some(path) => {
                 let kubeconfig = PathBuf::from(path);
                 let client = kubeconfig::client(&kubeconfig).await;

@@ -49,6 +49,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Whether it ends with this process.
     pub lifetime: Lifetime,
+    /// Further flags of the API server, e.g. `--feature-gates=…`.
+    pub apiserver: Vec<String>,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
         Self {
             folder: None,
             lifetime: Lifetime::Bound,
+            apiserver: Vec::new(),
         }
     }
 }
@@ -68,6 +71,7 @@ pub struct ControlPlane {
     arguments: BTreeMap<Component, Vec<String>>,
     binary: PathBuf,
     lifetime: Lifetime,
+    flags: Vec<String>,
     api_port: u16,
 }
 
@@ -84,6 +88,7 @@ impl ControlPlane {
             arguments: BTreeMap::new(),
             binary,
             lifetime: options.lifetime,
+            flags: options.apiserver,
             api_port: 0,
             folder,
         };
@@ -293,7 +298,8 @@ impl ControlPlane {
                 &layout.authority.ca(),
                 &admin,
             )?;
-            let arguments = components::apiserver(layout, self.api_port, etcd_port);
+            let mut arguments = components::apiserver(layout, self.api_port, etcd_port);
+            arguments.extend(self.flags.iter().cloned());
             let process = self.spawn(Component::Apiserver, &arguments)?;
             tries += 1;
             match ready::apiserver(&process, &kubeconfig).await {

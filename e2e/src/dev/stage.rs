@@ -44,7 +44,12 @@ impl Stage {
         programs::workload()?;
         narrator.chapter("A Kubernetes control plane and a node that runs pods as local processes");
         let started = Instant::now();
-        let plane = ControlPlane::start(Options { folder, lifetime }).await?;
+        let plane = ControlPlane::start(Options {
+            folder,
+            lifetime,
+            ..Options::default()
+        })
+        .await?;
         let admin = plane.admin_kubeconfig();
         let version = kubeconfig::client(&admin)
             .await?
