@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leasehold::testing::Clock;
 use leasehold::{Cluster, PartitionedHandle, Scope, ServiceBuilder, ServiceHandle};
 
 use crate::error::{Error, Result, Step};
@@ -37,7 +38,7 @@ pub async fn run() -> Result<()> {
         Some(path) => Writer::to_file(path)?,
         None => Writer::to_stdout(),
     });
-    let cluster = Cluster::from_env().await.step(|| "starting")?;
+    let cluster = cluster(&options).await?;
     let options = Arc::new(options);
     let hang = Arc::new(AtomicBool::new(false));
     listen_for_hang(&hang).step(|| "listening for SIGUSR1")?;
@@ -73,6 +74,17 @@ pub async fn run() -> Result<()> {
         journal.write(&journal.line(Event::Exit));
     }
     Ok(())
+}
+
+/// What the environment describes, under a clock of its own rate if this pod is to have one.
+async fn cluster(options: &Options) -> Result<Cluster> {
+    let pod = std::env::var("HOSTNAME").unwrap_or_default();
+    let rate = options.clock_rate_of(&pod).map_err(Error::new);
+    let mut builder = Cluster::builder();
+    if let Some(rate) = rate.step(|| "WORKLOAD_CLOCK")? {
+        builder = builder.clock(Clock::at_rate(rate));
+    }
+    builder.build().await.step(|| "starting")
 }
 
 enum Running {

@@ -28,6 +28,16 @@ enum Source {
     Boot,
     #[cfg(any(test, feature = "testing"))]
     Test(Arc<TestSource>),
+    #[cfg(any(test, feature = "testing"))]
+    Rated(Rated),
+}
+
+/// The boot-time clock as a quartz of another rate would show it.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy)]
+struct Rated {
+    start: Instant,
+    rate: f64,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -65,6 +75,17 @@ impl Clock {
         }
     }
 
+    /// The boot-time clock with this many seconds for each real one: 1.01 is 1 % fast. For tests on
+    /// real servers of what [`LeaseTiming`](crate::LeaseTiming) promises about clocks that drift.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn at_rate(rate: f64) -> Self {
+        let start = boot_now();
+        Self {
+            source: Source::Rated(Rated { start, rate }),
+            resumed: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
     /// Jumps ahead without running a timer, as a process sees it that was stopped and went on.
     ///
     /// A real clock is left alone.
@@ -96,6 +117,10 @@ impl Clock {
                 // Origin above zero: the machine reads ZERO as "never happened".
                 Instant::from_nanos(1_000_000_000 + jumped).after(source.start.elapsed())
             }
+            #[cfg(any(test, feature = "testing"))]
+            Source::Rated(Rated { start, rate }) => {
+                start.after(boot_now().since(*start).mul_f64(*rate))
+            }
         }
     }
 
@@ -111,9 +136,18 @@ impl Clock {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(deadline.since(now)) => {}
+                () = tokio::time::sleep(self.slept(deadline.since(now))) => {}
                 _ = resumed.changed() => {}
             }
+        }
+    }
+
+    /// How long a span of this clock takes by tokio's.
+    fn slept(&self, duration: Duration) -> Duration {
+        match &self.source {
+            #[cfg(any(test, feature = "testing"))]
+            Source::Rated(Rated { rate, .. }) => duration.div_f64(*rate),
+            _ => duration,
         }
     }
 
@@ -187,6 +221,17 @@ mod tests {
         let first = clock.now();
         assert!(first > Instant::ZERO);
         assert!(clock.now() >= first);
+    }
+
+    #[tokio::test]
+    async fn a_clock_of_another_rate_drifts_from_the_real_one_and_its_sleepers_with_it() {
+        let (real, fast) = (Clock::real(), Clock::at_rate(50.0));
+        let (since_real, since_fast) = (real.now(), fast.now());
+        fast.sleep(Duration::from_secs(1)).await;
+        let passed = real.now().since(since_real);
+        let shown = fast.now().since(since_fast);
+        assert!(shown >= Duration::from_secs(1) && passed >= Duration::from_millis(19));
+        assert!(shown > passed * 40, "{shown:?} in {passed:?}");
     }
 
     #[tokio::test(start_paused = true)]

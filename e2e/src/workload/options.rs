@@ -40,6 +40,8 @@ pub struct Options {
     pub late_write: bool,
     /// Write without asking the fence: the positive control of the checker.
     pub unfenced: bool,
+    /// A file with the name of a pod and the rate of its clock.
+    pub clock: Option<PathBuf>,
 }
 
 /// Ways to hang while the process lives.
@@ -51,7 +53,7 @@ pub enum Hang {
     Block,
 }
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "WORKLOAD_SERVICES",
     "WORKLOAD_LEDGER",
     "WORKLOAD_PARTITIONED",
@@ -67,6 +69,7 @@ const NAMES: [&str; 15] = [
     "WORKLOAD_DRAIN_TIMEOUT",
     "WORKLOAD_LATE_WRITE",
     "WORKLOAD_UNFENCED",
+    "WORKLOAD_CLOCK",
 ];
 
 impl Options {
@@ -102,6 +105,7 @@ impl Options {
             drain_timeout: None,
             late_write: false,
             unfenced: false,
+            clock: None,
         };
         let mut problems = Vec::new();
         for (name, value) in variables {
@@ -133,6 +137,24 @@ impl Options {
             .map(|path| PathBuf::from(path.replace("{service}", service)))
     }
 
+    /// The rate of the clock of `pod`, if the file names that pod: `orders-7x2kq 1.01`. There may be no
+    /// such file yet; a process that starts later reads it again.
+    pub fn clock_rate_of(&self, pod: &str) -> Result<Option<f64>, String> {
+        let Some(path) = &self.clock else {
+            return Ok(None);
+        };
+        let Ok(text) = std::fs::read_to_string(path) else {
+            return Ok(None);
+        };
+        let Some((named, rate)) = text.trim().split_once(' ') else {
+            return Err(format!("found {text:?}, allowed are a pod and a rate"));
+        };
+        match rate.parse::<f64>() {
+            Ok(rate) if (0.1..=10.0).contains(&rate) => Ok((named == pod).then_some(rate)),
+            _ => Err(format!("found {rate:?}, allowed are rates from 0.1 to 10")),
+        }
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "WORKLOAD_SERVICES" => self.services = services(value)?,
@@ -161,6 +183,7 @@ impl Options {
             "WORKLOAD_DRAIN_TIMEOUT" => self.drain_timeout = Some(seconds(value)?),
             "WORKLOAD_LATE_WRITE" => self.late_write = boolean(value)?,
             "WORKLOAD_UNFENCED" => self.unfenced = boolean(value)?,
+            "WORKLOAD_CLOCK" => self.clock = Some(PathBuf::from(value)),
             _ => {
                 return Err(format!(
                     "a name that is not known; known are {}",
@@ -292,6 +315,21 @@ mod tests {
             "{}",
             problems[2]
         );
+    }
+
+    #[test]
+    fn only_the_named_pod_has_a_clock_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clock");
+        let options = read(&[("WORKLOAD_CLOCK", path.to_str().unwrap())]).unwrap();
+        assert_eq!(options.clock_rate_of("a-1"), Ok(None), "no file yet");
+        std::fs::write(&path, "a-1 1.01\n").unwrap();
+        assert_eq!(options.clock_rate_of("a-1"), Ok(Some(1.01)));
+        assert_eq!(options.clock_rate_of("a-2"), Ok(None));
+        for wrong in ["a-1", "a-1 0", "a-1 fast"] {
+            std::fs::write(&path, wrong).unwrap();
+            assert!(options.clock_rate_of("a-1").is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kube::api::DeleteParams;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use leasehold_crds::keys;
 use leasehold_e2e::partitions::check::Violation;
 use leasehold_e2e::partitions::crew::Crew;
 use leasehold_e2e::{Error, Result, Step as _, history, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ground::{COUNT, Ground, PATIENCE, TIMING, demand, demand_good, note_edit, scale};
 
@@ -95,15 +96,63 @@ pub(crate) async fn a_table_overwritten_by_hand_is_replaced_and_owners_go_on(
     })
 }
 
+/// Epochs only grow, so the leader takes an older copy for a lost table (H7), and members go on by the
+/// later one that they have read.
+pub(crate) async fn an_older_table_put_back_by_hand_is_replaced_under_a_larger_epoch(
+    ground: &Ground,
+) -> Result<()> {
+    let name = "older-table";
+    let crew = ground.settled(name, 3, &[]).await?;
+    let lease = format!("{name}.assignment");
+    let older = annotation(ground, &lease).await?;
+    scale(&crew, name, 4).await?;
+    crew.settled(4, COUNT, PATIENCE).await?;
+    let before = newest(&crew)?;
+    // It is not written down as an edit, after which guards might overlap for a while: here they may not.
+    let patch = table_is(&older);
+    let params = PatchParams::default();
+    let leases = ground.leases();
+    let edited = leases.patch(&lease, &params, &Patch::Merge(&patch)).await?;
+    let edited = revision(&edited)?;
+    let after = wait::until("a table in place of the older one", PATIENCE, || async {
+        let newest = crew.tables().newest();
+        Ok(newest.filter(|table| table.epoch > before.epoch && table.revision > edited))
+    })
+    .await?;
+    crew.settled(4, COUNT, PATIENCE).await?;
+    demand(after.reason.contains("the table was lost"), || {
+        format!("the new table says nothing of the old one: {after:?}")
+    })?;
+    demand(before.owners == after.owners, || {
+        format!("partitions moved: {before:?}, then {after:?}")
+    })?;
+    let least = after.epochs.iter().min().copied().unwrap_or_default();
+    demand(least > before.epoch, || {
+        format!("an epoch came again: {after:?}")
+    })?;
+    // The one thing to find is the copy itself.
+    let judgement = crew.judge(&crew.demands(UNOWNED_MAX))?;
+    let (copies, broken): (Vec<&Violation>, Vec<&Violation>) =
+        judgement.violations.iter().partition(
+            |one| matches!(one, Violation::EpochRepeats { before: it, .. } if *it == before.epoch),
+        );
+    demand(copies.len() == 1 && broken.is_empty(), || {
+        format!("the history is broken:\n{judgement}")
+    })
+}
+
 /// Puts `text` in place of the table; the revision of that.
 async fn overwrite(ground: &Ground, crew: &Crew, lease: &str, text: &str) -> Result<u64> {
-    let patch = json!({ "metadata": { "annotations": { (keys::ANNOTATION_ASSIGNMENT): text } } });
-    let edited = ground.edit(crew, lease, &patch).await?;
-    Ok(edited
-        .metadata
-        .resource_version
-        .unwrap_or_default()
-        .parse()?)
+    revision(&ground.edit(crew, lease, &table_is(text)).await?)
+}
+
+fn table_is(text: &str) -> Value {
+    json!({ "metadata": { "annotations": { (keys::ANNOTATION_ASSIGNMENT): text } } })
+}
+
+fn revision(lease: &Lease) -> Result<u64> {
+    let revision = lease.metadata.resource_version.as_deref();
+    Ok(revision.unwrap_or_default().parse()?)
 }
 
 async fn annotation(ground: &Ground, lease: &str) -> Result<String> {

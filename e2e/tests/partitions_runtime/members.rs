@@ -165,7 +165,7 @@ pub(crate) async fn without_fences_the_checker_finds_the_paused_owner(
 }
 
 /// A pod that does not lead.
-async fn a_follower(crew: &Crew) -> Result<String> {
+pub(crate) async fn a_follower(crew: &Crew) -> Result<String> {
     let leader = crew.leader().await?;
     let mut pods = crew.names().await?.into_iter();
     pods.find(|pod| Some(pod) != leader.as_ref())
