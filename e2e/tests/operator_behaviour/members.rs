@@ -161,6 +161,17 @@ async fn garbage_in_table_or_member_is_reported_and_the_operator_goes_on() -> Re
         condition(it, "PartitionsOwned").0 == "True"
     })
     .await?;
+    // A table that was there before and is put back by hand.
+    let older = Table { epoch: 8, ..table };
+    older.publish(&namespace, "billing").await?;
+    let status = shown(&namespace, "billing", "an older table", |it| {
+        let (_, reason, message) = condition(it, "PartitionsOwned");
+        reason == "TableUnreadable" && message.contains("an older table was put back")
+    })
+    .await?;
+    assert_eq!(status.partitions.unwrap_or_default().epoch, 9);
+    let table = Table { epoch: 9, ..older };
+    table.publish(&namespace, "billing").await?;
     for (text, said) in [
         ("[]", keys::ANNOTATION_MEMBER),
         (
@@ -192,6 +203,59 @@ async fn garbage_in_table_or_member_is_reported_and_the_operator_goes_on() -> Re
     })
     .await?;
     assert_eq!(operator.process().ended(), None);
+    namespace.finish().await
+}
+
+#[tokio::test]
+async fn what_the_leader_refuses_or_puts_off_is_said_while_it_lasts() -> Result<()> {
+    let namespace = namespace("partitions-refused").await?;
+    let _operator = Operator::leading(&namespace).await?;
+    settled(&namespace).await?;
+    let says = |part: &'static str| {
+        let namespace = &namespace;
+        async move {
+            shown(namespace, "billing", part, |it| {
+                condition(it, "PartitionsOwned").2.contains(part)
+            })
+            .await
+        }
+    };
+    // The minority of a mixed set gets nothing.
+    let other = r#"{"version":1,"hash":"k8s-range/1","revision":"r1"}"#;
+    write_member(&namespace, "billing", "c", other, |spec| {
+        spec["holderIdentity"] = json!("c_uid-c_00000001");
+        spec["leaseDurationSeconds"] = json!(3600);
+        spec["leaseTransitions"] = json!(1);
+    })
+    .await?;
+    let said = "Pods of another hash than the table's cs-hash/1 get no partitions: c (k8s-range/1)";
+    let status = says(said).await?;
+    assert_eq!(json!(status.members), json!({"ready": 2, "total": 3}));
+    assert_eq!(condition(&status, "RolloutHold").0, "False");
+    assert_eq!(condition(&status, "Ready").0, "True", "the others go on");
+    // A hash that nobody knows.
+    let unknown = r#"{"version":1,"hash":"md5"}"#;
+    write_member(&namespace, "billing", "c", unknown, |_| {}).await?;
+    let status = says("c: ").await?;
+    let message = condition(&status, "PartitionsOwned").2;
+    assert!(message.contains("md5"), "{message}");
+    // A number that waits for the end of another change.
+    let queued = json!({
+        "version": 1, "layout": {"generation": 1, "hash": "cs-hash/1", "partitions": 4},
+        "epochs": [3], "members": ["a#1", "b#1"], "parts": "0 1/0 1 1", "queued": 96,
+        "rebalance": {"reason": "a test", "moves": 1, "least": 1},
+    });
+    write_assignment(&namespace, "billing", &queued.to_string()).await?;
+    says("A change to 96 partitions waits until this one has ended").await?;
+    write_member(&namespace, "billing", "c", other, |_| {}).await?;
+    // A table of another hash than the spec's stands.
+    let foreign = json!({
+        "version": 1, "layout": {"generation": 2, "hash": "k8s-range/1", "partitions": 4},
+        "epochs": [5], "members": ["a#1", "b#1"], "parts": "0 0 1 1",
+        "rebalance": {"reason": "a test", "moves": 0, "least": 0},
+    });
+    write_assignment(&namespace, "billing", &foreign.to_string()).await?;
+    says("The spec asks for the hash cs-hash/1; the table's k8s-range/1 stays").await?;
     namespace.finish().await
 }
 

@@ -40,6 +40,8 @@ pub struct PartitionsBelief {
 struct Assignment {
     uid: String,
     revision: String,
+    /// The highest epoch that this Lease had.
+    newest: Option<Revision>,
     table: Result<Arc<Summary>, String>,
     heard: Heard,
     /// This epoch was first seen.
@@ -96,14 +98,20 @@ impl PartitionsBelief {
                 Contents::Nothing | Contents::Member(_) => Err("it holds no table".to_owned()),
             },
         };
+        let before = self.assignment.as_ref();
+        let before = before.filter(|before| before.uid == reading.uid);
+        let highest = before.and_then(|before| before.newest);
+        let table = table.and_then(|summary| not_older(summary, highest));
         let epoch =
             |table: &Result<Arc<Summary>, String>| table.as_ref().ok().map(|summary| summary.epoch);
+        let newest = epoch(&table).max(highest);
         let same = self
             .assignment
             .as_mut()
             .filter(|before| before.uid == reading.uid && epoch(&before.table) == epoch(&table));
         if let Some(same) = same {
             let differs = same.table != table;
+            same.newest = newest;
             same.revision = reading.revision;
             same.table = table;
             return differs;
@@ -112,6 +120,7 @@ impl PartitionsBelief {
         self.assignment = Some(Assignment {
             uid: reading.uid,
             revision: reading.revision,
+            newest,
             table,
             heard,
             published: now,
@@ -314,6 +323,17 @@ fn is_known(uid: &str, revision: &str, reading: &LeaseReading) -> bool {
         _ => false,
     };
     uid == reading.uid && (is_older || revision == reading.revision)
+}
+
+/// Epochs only grow (H2): the leader takes a table with a lower one for lost, and so do we.
+fn not_older(summary: Arc<Summary>, newest: Option<Revision>) -> Result<Arc<Summary>, String> {
+    match newest.filter(|newest| summary.epoch < *newest) {
+        None => Ok(summary),
+        Some(newest) => Err(format!(
+            "an older table was put back: found epoch {}, {newest} was seen",
+            summary.epoch
+        )),
+    }
 }
 
 fn unreadable(newer: bool, reason: &str) -> String {

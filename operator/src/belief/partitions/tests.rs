@@ -265,6 +265,25 @@ fn what_cannot_be_read_is_a_sentence_and_never_a_panic() {
 }
 
 #[test]
+fn an_older_table_that_somebody_put_back_is_none_until_a_later_one_comes() {
+    let mut story = Story::new();
+    assert!(story.assignment(table(5, 0, &[])));
+    assert!(story.assignment(table(8, 1, &[])));
+    let said = |story: &Story| match story.belief.facts(story.now).assignment {
+        AssignmentFacts::Unreadable(problem) => problem,
+        other => panic!("{other:?}"),
+    };
+    for older in [table(5, 0, &[]), table(7, 0, &[])] {
+        story.assignment(older);
+        let problem = said(&story);
+        assert!(problem.contains("an older table was put back"), "{problem}");
+        assert!(problem.contains("8 was seen"), "{problem}");
+    }
+    assert!(story.assignment(table(9, 1, &[])));
+    assert_eq!(story.table().epoch, Revision::new(9).unwrap());
+}
+
+#[test]
 fn an_answer_that_the_watch_overtook_changes_nothing() {
     let mut story = Story::new();
     story.member("b", says(5, &[0]));

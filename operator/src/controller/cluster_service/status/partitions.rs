@@ -16,7 +16,10 @@ use crate::{
         partitions::{AssignmentFacts, BlockerFacts, Life, MemberFacts, TableFacts},
         record::{in_whole_seconds, shortened},
     },
-    controller::cluster_service::{observe::Facts, plan::stuck_since},
+    controller::cluster_service::{
+        observe::Facts,
+        plan::{hash, stuck_since},
+    },
 };
 
 /// How many pods a message names.
@@ -44,7 +47,7 @@ pub(super) fn partitions(facts: &Facts) -> Option<PartitionsStatus> {
         .partitions
         .members
         .iter()
-        .filter(|it| is_ready(it))
+        .filter(|it| is_ready(it, facts))
         .map(|it| count(it.owns));
     let (min, max) = (shares.clone().min(), shares.max());
     let seconds = table.settled.map(whole_seconds).or_else(|| {
@@ -79,17 +82,22 @@ pub(super) fn members(facts: &Facts) -> Option<MembersStatus> {
     }
     let members = &facts.partitions.members;
     Some(MembersStatus {
-        ready: count(members.iter().filter(|it| is_ready(it)).count()),
+        ready: count(members.iter().filter(|it| is_ready(it, facts)).count()),
         total: count(members.iter().filter(|it| it.life != Life::Empty).count()),
     })
 }
 
 /// It may be given partitions.
-fn is_ready(member: &MemberFacts) -> bool {
+fn is_ready(member: &MemberFacts, facts: &Facts) -> bool {
+    let table = match &facts.partitions.assignment {
+        AssignmentFacts::Table(table) => Some(table.layout.hash()),
+        AssignmentFacts::Absent | AssignmentFacts::Unreadable(_) => None,
+    };
     let record = member.state.record.as_ref();
     member.life == Life::Renewed
         && member.problem.is_none()
-        && record.is_some_and(|record| !record.draining)
+        && record
+            .is_some_and(|record| !record.draining && table.is_none_or(|hash| hash == record.hash))
 }
 
 /// The conditions that only a partitioned service has.
@@ -144,7 +152,12 @@ fn owned(facts: &Facts, since: jiff::Timestamp) -> Verdict {
         AssignmentFacts::Table(table) => table,
     };
     let total = table.layout.count();
-    let others = format!("{}{}", change(facts, table), strangers(facts, table));
+    let others = format!(
+        "{}{}{}",
+        change(facts, table),
+        other_hash(facts, table),
+        strangers(facts, table)
+    );
     if table.unowned > 0 {
         let moving = match table.moving {
             0 => String::new(),
@@ -205,6 +218,18 @@ fn change(facts: &Facts, table: &TableFacts) -> String {
     }
 }
 
+/// The hash of the first table stays: with another one every key would have another partition.
+fn other_hash(facts: &Facts, table: &TableFacts) -> String {
+    let stands = table.layout.hash();
+    match hash(&facts.service.spec) {
+        Some(declared) if declared != stands.as_str() => format!(
+            " The spec asks for the hash {declared}; the table's {stands} stays. Make the ClusterService anew \
+             with that one, or use another clusterId."
+        ),
+        Some(_) | None => String::new(),
+    }
+}
+
 /// Members of another hash are refused by the leader.
 fn strangers(facts: &Facts, table: &TableFacts) -> String {
     let hash = table.layout.hash();
@@ -215,7 +240,7 @@ fn strangers(facts: &Facts, table: &TableFacts) -> String {
         .filter(|it| it.life == Life::Renewed)
         .filter_map(|it| {
             let record = it.state.record.as_ref()?;
-            (record.hash != hash).then(|| format!("{} ({})", it.pod, record.hash))
+            (record.hash != hash).then(|| format!("{} ({})", shortened(&it.pod), record.hash))
         })
         .collect();
     if others.is_empty() {
@@ -279,7 +304,7 @@ fn hold(facts: &Facts) -> Verdict {
         .partitions
         .members
         .iter()
-        .filter(|it| is_ready(it))
+        .filter(|it| is_ready(it, facts))
         .collect();
     let mut revisions: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for member in &ready {

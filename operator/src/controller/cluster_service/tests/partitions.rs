@@ -275,6 +275,25 @@ fn a_count_that_is_not_in_force_yet_and_pods_of_another_hash_are_said() {
     change(&mut facts, |table| table.queued = Some(96));
     let text = message(&facts);
     assert!(text.contains("A change to 96 partitions waits"), "{text}");
+    // Nobody gives it anything, so it counts for nothing.
+    let members = said_of(&facts).members.unwrap();
+    assert_eq!((members.ready, members.total), (1, 2));
+}
+
+#[test]
+fn a_spec_of_another_hash_than_the_tables_is_said() {
+    let mut facts = world(table(64, 0));
+    let message = |facts: &Facts| cond(&said_of(facts), condition::PARTITIONS_OWNED).2;
+    assert!(!message(&facts).contains("hash"), "{}", message(&facts));
+    change(&mut facts, |table| {
+        table.layout = Layout::new(1, HashId::K8sRange1, 64).unwrap();
+    });
+    let text = message(&facts);
+    assert!(
+        text.contains("asks for the hash cs-hash/1; the table's k8s-range/1 stays"),
+        "{text}"
+    );
+    assert!(text.contains("use another clusterId"), "{text}");
 }
 
 #[test]
