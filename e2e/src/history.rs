@@ -42,6 +42,9 @@ pub struct Line {
     /// How long the guard would still hold without a renewal, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
+    /// The store of a guarded write, where there are several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub store: String,
     /// The key of a guarded write, where the store has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,

@@ -1,9 +1,9 @@
-//! Partitions under observation: pods that write under their keys into a guarded
-//! ledger, the tables as the API server showed them, and the judgement on both.
+//! Partitions under observation: pods that write under their keys into guarded
+//! stores, the tables as the API server showed them, and the judgement on both.
 //!
 //! ```text
 //!   pods ──▶ history ───────┐
-//!     └────▶ keyed ledger ──┼──▶ run ──▶ tenures, gaps, moves, violations
+//!     └────▶ stores ────────┼──▶ run ──▶ tenures, gaps, moves, violations
 //!   API server ──▶ tables ──┘
 //! ```
 //!
@@ -16,5 +16,6 @@ pub mod follow;
 pub mod keys;
 pub mod ledger;
 pub mod moves;
+pub mod stores;
 pub mod tables;
 pub mod tenures;

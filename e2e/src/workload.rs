@@ -1,5 +1,5 @@
 //! The example service: `leasehold-workload`. It campaigns for one or many
-//! cluster ids, or takes part in partitioned ones, writes into a guarded ledger
+//! cluster ids, or takes part in partitioned ones, writes into guarded stores
 //! while it may, and writes down what happens, for the checker.
 
 mod journal;
@@ -17,7 +17,7 @@ use leasehold::{Cluster, PartitionedHandle, Scope, ServiceBuilder, ServiceHandle
 use crate::error::{Error, Result, Step};
 use crate::history::{Event, Writer};
 use crate::ledger::Ledger;
-use crate::partitions::ledger::Client;
+use crate::partitions::stores::Store;
 use journal::Journal;
 use options::{Hang, Options};
 use partitioned::Partitions;
@@ -49,7 +49,7 @@ pub async fn run() -> Result<()> {
         journal.write(&journal.line(Event::Started));
         let builder = configured(cluster.service(service.as_str()), &options);
         running.push(if options.partitioned {
-            Running::Partitioned(partitioned(builder, journal, &options)?)
+            Running::Partitioned(partitioned(builder, service, journal, &options)?)
         } else {
             let work = Work {
                 journal,
@@ -109,13 +109,17 @@ fn configured(builder: ServiceBuilder, options: &Options) -> ServiceBuilder {
 
 fn partitioned(
     builder: ServiceBuilder,
+    service: &str,
     journal: Journal,
     options: &Arc<Options>,
 ) -> Result<PartitionedHandle> {
-    let store = options.store.as_deref().map(Client::to).transpose();
+    let stores = match &options.stores {
+        Some(path) => Store::all_in(path, service).step(|| "WORKLOAD_STORES")?,
+        None => Vec::new(),
+    };
     let work = Partitions {
         journal,
-        store: store.step(|| "WORKLOAD_STORE")?.map(Arc::new),
+        stores: stores.into_iter().map(Arc::new).collect(),
         options: Arc::clone(options),
     };
     let mut builder = builder.partitioned();

@@ -25,7 +25,7 @@ async fn a_minute_of_chaos_leaves_every_partition_with_one_owner() -> Result<()>
     println!("LEASEHOLD_CHAOS_SEED={seed} gives the same order of disturbances again");
     let options = Options {
         seed,
-        length: Duration::from_mins(1),
+        length: Duration::from_secs(50), // a minute with start and end
         deck: Length::Short,
         pods: 8,
         count: 128,

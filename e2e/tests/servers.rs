@@ -1,7 +1,14 @@
 //! Real servers for guarded stores: they start empty behind a password, restart,
-//! stand still, and leave nothing behind. No control plane is needed.
+//! stand still, and leave nothing behind; and what the stores in them refuse. No
+//! control plane is needed.
 
-use leasehold_e2e::error::Result;
+use leasehold::{Claim, FencingToken, KeyRange};
+use leasehold_e2e::error::{Error, Result};
+use leasehold_e2e::ledger::Verdict;
+use leasehold_e2e::partitions::check::{Demands, Run};
+use leasehold_e2e::partitions::keys::{self, Slot};
+use leasehold_e2e::partitions::ledger;
+use leasehold_e2e::partitions::stores::{Shown, Store, Stores};
 use leasehold_e2e::process::ProcessRecord;
 use leasehold_e2e::servers::{Postgres, Redis};
 use sqlx::{Connection as _, PgConnection};
@@ -92,4 +99,80 @@ async fn a_redis_asks_for_its_password_and_ends_with_its_owner_also_when_paused(
     assert!(process.len() == 1 && are_gone(&process));
     assert!(!folder.exists());
     Ok(())
+}
+
+const KEY: &str = "order-1";
+
+/// The partition of a layout that has our key.
+fn shown(count: u16, revision: u64, writer: &str) -> Result<Shown> {
+    let slots = (0..count).map(|partition| Slot {
+        generation: u32::from(count),
+        count,
+        partition,
+    });
+    let mut slots = slots.filter(|slot| slot.holds(keys::hash(KEY)));
+    let slot = slots
+        .next()
+        .ok_or_else(|| Error::new("no partition has the key"))?;
+    let (from, until) = slot.range();
+    let token: FencingToken = format!("0.{revision}").parse()?;
+    Ok(Shown {
+        slot,
+        claim: Claim::new(KeyRange::new(u64::try_from(from)?, until)?, token),
+        writer: writer.to_owned(),
+    })
+}
+
+#[tokio::test]
+async fn in_every_store_a_child_that_raised_shuts_out_the_owner_of_its_parent() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("leasehold-stores-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let stores = Stores::start(&folder, "orders", true).await?;
+    let all = Store::all_in(&stores.urls(), "orders")?;
+    assert_eq!(all.len(), 3);
+    let (parent, child) = (shown(64, 5, "a")?, shown(96, 9, "b")?);
+    for store in &all {
+        let name = store.name();
+        assert_eq!(store.raise(&parent).await?, Verdict::Accepted, "{name}");
+        let taken = store.write(&parent, KEY, 1, true).await?;
+        assert_eq!(taken, Verdict::Accepted, "{name}");
+        assert_eq!(store.raise(&child).await?, Verdict::Accepted, "{name}");
+        assert_eq!(store.read(KEY).await?, 1, "{name}");
+        let late = store.write(&parent, KEY, 2, true).await?;
+        assert!(matches!(late, Verdict::Refused(_)), "{name}: {late:?}");
+        let raised = store.raise(&shown(64, 8, "a")?).await?;
+        assert!(matches!(raised, Verdict::Refused(_)), "{name}: {raised:?}");
+        let taken = store.write(&child, KEY, 2, true).await?;
+        assert_eq!(taken, Verdict::Accepted, "{name}");
+    }
+    assert_eq!(broken(&stores).await?, [0, 0, 0]);
+    // The positive control: without its fence it is taken, and the checker finds it.
+    for store in &all {
+        let taken = store.write(&parent, KEY, 2, false).await?;
+        assert_eq!(taken, Verdict::Accepted, "{}", store.name());
+    }
+    assert_eq!(broken(&stores).await?, [2, 2, 2]);
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+/// How many violations the histories of the stores show, each by itself.
+async fn broken(stores: &Stores) -> Result<Vec<usize>> {
+    let demands = Demands {
+        trusted: std::time::Duration::ZERO,
+        unowned_max: std::time::Duration::MAX,
+        recovery_max: std::time::Duration::MAX,
+        tables_min: 0,
+    };
+    stores.dump().await?;
+    let mut run = Run::default();
+    for name in stores.names() {
+        run.entries(name, ledger::read(&stores.history(name))?);
+    }
+    let violations = run.judge(&[], &demands)?.violations;
+    let of = |name: &&str| {
+        let ours = violations.iter().filter(|one| one.store() == Some(name));
+        ours.count()
+    };
+    Ok(stores.names().iter().map(of).collect())
 }

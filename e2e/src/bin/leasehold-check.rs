@@ -24,9 +24,9 @@ struct Arguments {
     /// The cluster id to judge.
     #[arg(long)]
     service: String,
-    /// The guarded store's file.
+    /// The guarded store's file; of a partitioned service all of them, each called like its store.
     #[arg(long)]
-    ledger: Option<PathBuf>,
+    ledger: Vec<PathBuf>,
     /// The file of published tables: the service is partitioned.
     #[arg(long, requires = "ledger")]
     tables: Option<PathBuf>,
@@ -61,15 +61,21 @@ fn run(arguments: &Arguments) -> Result<bool> {
         lines.retain(|line| line.service.is_empty() || line.service == arguments.service);
         return run_partitioned(arguments, &lines, tables);
     }
-    let entries = match &arguments.ledger {
-        Some(path) if !path.exists() => {
+    let entries = match &arguments.ledger[..] {
+        [path] if !path.exists() => {
             return Err(Error::new(format!(
                 "--ledger: found no file {}",
                 path.display()
             )));
         }
-        Some(path) => Ledger::at(path).entries()?,
-        None => Vec::new(),
+        [path] => Ledger::at(path).entries()?,
+        [] => Vec::new(),
+        more => {
+            return Err(Error::new(format!(
+                "--ledger: found {} files, allowed is one, or --tables",
+                more.len()
+            )));
+        }
     };
     let demands = Demands {
         trusted: Duration::from_secs_f64(arguments.trusted),
@@ -87,8 +93,9 @@ fn run_partitioned(arguments: &Arguments, lines: &[Line], tables: &Path) -> Resu
     let tables: Vec<partitions::tables::Table> = Follower::of(tables).read()?;
     let mut run = partitioned::Run::default();
     run.lines(lines)?;
-    if let Some(ledger) = &arguments.ledger {
-        run.entries(partitions::ledger::read(ledger)?);
+    for ledger in &arguments.ledger {
+        let name = ledger.file_stem().unwrap_or_default().to_string_lossy();
+        run.entries(&name, partitions::ledger::read(ledger)?);
     }
     let judgement = run.judge(
         &tables,

@@ -1,5 +1,6 @@
-//! Chaos for a partitioned service: pods that write under their keys, a seeded
-//! order of disturbances, and the judgement of the checker on all of it.
+//! Chaos for a partitioned service: pods that write under their keys into our
+//! ledger, a Postgres and a Redis, a seeded order of disturbances, and the
+//! judgement of the checker on all of it.
 
 pub mod deck;
 
@@ -95,11 +96,12 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     }
     stage.wake_all().await;
     stage.settled().await.step(|| "at the end")?;
+    stage.crew.stop().await?;
     let longest = options.timing.lease_duration() + GRACE;
     let outcome = Outcome {
         done: deck.counts(),
         moves,
-        judgement: stage.crew.judge(&stage.crew.demands(longest))?,
+        judgement: stage.crew.judge_all(&stage.crew.demands(longest)).await?,
     };
     if options.keep.is_some() || !outcome.is_good() {
         println!("histories are kept in {}", stage.crew.folder().display());
@@ -144,6 +146,7 @@ impl Stage {
             folder: folder.unwrap_or_else(|| cluster.folder().join(SERVICE)),
             admin: cluster.admin_kubeconfig(),
             timing: options.timing,
+            with_servers: true,
         };
         let mut stage = Self {
             crew: Crew::prepare(place, namespace.client(), &node).await?,
@@ -217,6 +220,14 @@ impl Stage {
                 tokio::time::sleep(time).await;
                 self.plane.resume(component)?;
                 self.outage_ended(&outage)?;
+            }
+            // No outage: who owns what is none of its business.
+            Disturbance::FreezePostgres(time) => {
+                let postgres = self.crew.stores().postgres();
+                let postgres = postgres.ok_or_else(|| Error::new("there is no Postgres"))?;
+                postgres.pause()?;
+                tokio::time::sleep(time).await;
+                postgres.resume();
             }
         }
         self.crew.figures(mark, self.pods, self.count, STUCK).await

@@ -80,6 +80,7 @@ impl<'a> Story<'a> {
             folder: stage.plane.path().join("partitions"),
             admin: admin.clone(),
             timing: LeaseTiming::DEFAULT,
+            with_servers: false,
         };
         let client = kubeconfig::client(&admin).await?;
         let crew = Crew::prepare(place, client, &stage.node).await?;

@@ -1,19 +1,20 @@
-//! The judgement on a run of partitioned pods: the ledger took no write out of
-//! the order of tokens, no two could act for one hash at once, nothing was
+//! The judgement on a run of partitioned pods: no store took a write out of the
+//! order of tokens or over one that its writer had not read, no two could act for one hash at once, nothing was
 //! without an owner for long, and something happened.
 
-use std::collections::BTreeMap;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_core::id::FencingToken;
-
-use super::keys::{self, Slot};
+use super::keys::Slot;
 use super::ledger::Entry;
 use super::tables::Table;
 use super::tenures::{Tenure, Tenures};
-use crate::error::{Result, Step};
+use crate::error::Result;
 use crate::history::{Event, Fault, Line};
+use writes::Writes;
 
 /// What a run is held to.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +72,16 @@ pub struct Gap {
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     tenures: Tenures,
-    entries: Vec<Entry>,
+    /// What each store took, in its own order.
+    entries: BTreeMap<String, Vec<Entry>>,
     /// Guards may overlap here.
     edited: Vec<u64>,
     /// Nobody could take over here: what, since when, until when.
     outages: Vec<(String, u64, u64)>,
-    /// How often a workload was told that its write was taken.
-    told: usize,
+    /// How often a workload was told by a store that its write was taken.
+    told: BTreeMap<String, usize>,
+    /// Writes whose writer does not know what became of them: store, token, key and value.
+    unknown: BTreeSet<(String, String, String, u64)>,
     refused: usize,
     held: usize,
     newest: u64,
@@ -91,7 +95,8 @@ impl Run {
             self.tenures.take(line)?;
             self.held += usize::from(line.remaining.is_some());
             match (line.event, line.fault) {
-                (Event::Write, _) => self.told += 1,
+                (Event::Write, _) => *self.told.entry(line.store.clone()).or_default() += 1,
+                (Event::Unavailable, _) => self.unknown.extend(unknown(line)),
                 (Event::Refused, _) => self.refused += 1,
                 (Event::Fault, Some(Fault::Edit)) => self.edited.push(line.t),
                 (Event::Fault, Some(Fault::Outage)) => {
@@ -109,9 +114,10 @@ impl Run {
         Ok(())
     }
 
-    /// Further entries of the ledger, in its own order.
-    pub fn entries(&mut self, entries: Vec<Entry>) {
-        self.entries.extend(entries);
+    /// Further entries of a store, in its own order.
+    pub fn entries(&mut self, store: &str, entries: Vec<Entry>) {
+        let known = self.entries.entry(store.to_owned()).or_default();
+        known.extend(entries);
     }
 
     /// Who acted when.
@@ -153,18 +159,32 @@ impl Run {
     pub fn judge(&self, tables: &[Table], demands: &Demands) -> Result<Judgement> {
         let mut violations = Vec::new();
         self.two_owners(demands, &mut violations);
-        self.out_of_order(&mut violations)?;
+        let mut taken = BTreeMap::new();
+        for (store, entries) in &self.entries {
+            taken.insert(
+                store.clone(),
+                self.of_store(store, entries, &mut violations)?,
+            );
+        }
         self.too_long(demands, &mut violations);
         tables_out_of_order(tables, &mut violations);
-        let accepted = self.entries.iter().filter(|entry| entry.set.is_some());
-        let accepted = accepted.count();
         let mut nothing = |happened: bool, what: &str| {
             if !happened {
                 violations.push(Violation::Nothing(what.to_owned()));
             }
         };
         nothing(self.held > 0, "no guard was ever asked and answered yes");
-        nothing(accepted > 0, "no guarded write was taken");
+        nothing(!taken.is_empty(), "no store said what it took");
+        for (store, taken) in &taken {
+            let what = format!("no guarded write was taken by {store}");
+            nothing(taken.accepted > 0, &what);
+        }
+        for store in self.told.keys().filter(|store| !taken.contains_key(*store)) {
+            nothing(
+                false,
+                &format!("{store} took writes, but did not say which"),
+            );
+        }
         nothing(
             tables.len() >= demands.tables_min,
             &format!(
@@ -173,15 +193,10 @@ impl Run {
                 demands.tables_min
             ),
         );
-        if self.told > accepted {
-            let told = self.told;
-            violations.push(Violation::WriteLost { told, accepted });
-        }
         Ok(Judgement {
             tenures: self.tenures.all().len(),
             held: self.held,
-            accepted,
-            raised: self.entries.len() - accepted,
+            stores: taken,
             refused: self.refused,
             tables: tables.len(),
             unowned_max: self.unowned_max(Span::ALWAYS),
@@ -239,58 +254,34 @@ impl Run {
         violations.dedup();
     }
 
-    /// `token-travels`: what the ledger took, in its own order.
-    fn out_of_order(&self, violations: &mut Vec<Violation>) -> Result<()> {
-        let mut highest: BTreeMap<&str, FencingToken> = BTreeMap::new();
-        let mut raised: Vec<(Slot, FencingToken)> = Vec::new();
-        let mut values: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
-        let mut writers: BTreeMap<(Slot, &str), &str> = BTreeMap::new();
-        for entry in &self.entries {
-            let about = || format!("entry of {} at {}", entry.writer, entry.t);
-            let token: FencingToken = entry.token.parse().step(about)?;
-            let writer = writers.entry((entry.slot, &entry.token));
-            let first = *writer.or_insert(&entry.writer);
-            if first != entry.writer {
-                violations.push(Violation::OneTokenTwoWriters {
-                    token: entry.token.clone(),
-                    writers: [first.to_owned(), entry.writer.clone()],
-                });
-            }
-            let Some((key, value)) = &entry.set else {
-                let (from, until) = entry.slot.range();
-                raised.retain(|(slot, _)| {
-                    let (first, end) = slot.range();
-                    first < from || until < end
-                });
-                raised.push((entry.slot, token));
-                continue;
-            };
-            let hash = keys::hash(key);
-            let shown = raised.iter().filter(|(slot, _)| slot.holds(hash));
-            let shown = shown.map(|(_, token)| *token);
-            let shown = shown.chain(highest.get(key.as_str()).copied()).max();
-            if let Some(shown) = shown.filter(|shown| *shown > token) {
-                violations.push(Violation::WriteOutOfOrder {
-                    key: key.clone(),
-                    writer: entry.writer.clone(),
-                    token: entry.token.clone(),
-                    after: shown.to_string(),
-                });
-            }
-            highest.insert(key, shown.map_or(token, |shown| shown.max(token)));
-            let (before, by) = values
-                .insert(key, (*value, entry.token.as_str()))
-                .unwrap_or_default();
-            // Whoever got no answer writes once more under the same token; that loses nothing of others.
-            if *value != before + 1 && by != entry.token {
-                violations.push(Violation::UpdateLost {
-                    key: key.clone(),
-                    before,
-                    value: *value,
-                });
-            }
+    /// What one store took, in its own order.
+    fn of_store(
+        &self,
+        store: &str,
+        entries: &[Entry],
+        violations: &mut Vec<Violation>,
+    ) -> Result<Taken> {
+        let is_unknown = |token: &str, key: &str, value: u64| {
+            let write = (store.to_owned(), token.to_owned(), key.to_owned(), value);
+            self.unknown.contains(&write)
+        };
+        let mut writes = Writes::of(store, is_unknown);
+        for entry in entries {
+            writes.take(entry, violations)?;
         }
-        Ok(())
+        let accepted = entries.iter().filter(|entry| entry.set.is_some()).count();
+        let told = self.told.get(store).copied().unwrap_or_default();
+        if told > accepted {
+            violations.push(Violation::WriteLost {
+                store: store.to_owned(),
+                told,
+                accepted,
+            });
+        }
+        Ok(Taken {
+            accepted,
+            raised: entries.len() - accepted,
+        })
     }
 
     fn too_long(&self, demands: &Demands, violations: &mut Vec<Violation>) {
@@ -318,6 +309,12 @@ impl Run {
         };
         violations.extend(longest.into_iter().map(unowned));
     }
+}
+
+/// What a line says whose writer got no answer.
+fn unknown(line: &Line) -> Option<(String, String, String, u64)> {
+    let key = line.key.clone()?;
+    Some((line.store.clone(), line.token.clone()?, key, line.value?))
 }
 
 /// H2: every table is based on a later revision than the one before.
@@ -349,8 +346,10 @@ pub enum Violation {
         /// Both owners with their tokens.
         owners: [String; 2],
     },
-    /// The ledger took a write after it had seen a higher token (`token-travels`).
+    /// A store took a write after it had seen a higher token (`token-travels`).
     WriteOutOfOrder {
+        /// The store.
+        store: String,
         /// The key.
         key: String,
         /// Whose write.
@@ -362,6 +361,8 @@ pub enum Violation {
     },
     /// Two processes used one token for one partition.
     OneTokenTwoWriters {
+        /// The store.
+        store: String,
         /// The token.
         token: String,
         /// Both.
@@ -369,6 +370,8 @@ pub enum Violation {
     },
     /// A counter did not go up by one: somebody wrote over what it had not read.
     UpdateLost {
+        /// The store.
+        store: String,
         /// The key.
         key: String,
         /// Its value before.
@@ -376,8 +379,10 @@ pub enum Violation {
         /// The value written.
         value: u64,
     },
-    /// The ledger does not hold what workloads were told that it took.
+    /// A store does not hold what workloads were told that it took.
     WriteLost {
+        /// The store.
+        store: String,
         /// How many they were told.
         told: usize,
         /// How many it holds.
@@ -404,6 +409,21 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// The store that it is about, if it is about one.
+    pub fn store(&self) -> Option<&str> {
+        match self {
+            Self::WriteOutOfOrder { store, .. }
+            | Self::OneTokenTwoWriters { store, .. }
+            | Self::UpdateLost { store, .. }
+            | Self::WriteLost { store, .. } => Some(store),
+            Self::TwoOwners { .. }
+            | Self::TokenShrank { .. }
+            | Self::Unowned { .. }
+            | Self::EpochRepeats { .. }
+            | Self::Nothing(_) => None,
+        }
+    }
+
     fn two_owners(before: &Tenure, after: &Tenure) -> Self {
         let until = before.until().min(after.until());
         Self::TwoOwners {
@@ -436,23 +456,33 @@ impl fmt::Display for Violation {
                 write!(f, "{} came after {}", owners[1], owners[0])
             }
             Self::WriteOutOfOrder {
+                store,
                 key,
                 writer,
                 token,
                 after,
             } => write!(
                 f,
-                "{key}: a write of {writer} under {token} was taken after {after} was shown"
+                "{store}, {key}: a write of {writer} under {token} was taken after {after} was shown"
             ),
-            Self::OneTokenTwoWriters { token, writers } => {
-                write!(f, "{token} was used by {} and {}", writers[0], writers[1])
-            }
-            Self::UpdateLost { key, before, value } => {
-                write!(f, "{key}: {value} was written over {before}")
-            }
-            Self::WriteLost { told, accepted } => write!(
+            Self::OneTokenTwoWriters {
+                store,
+                token,
+                writers: [one, other],
+            } => write!(f, "{store}: {token} was used by {one} and {other}"),
+            Self::UpdateLost {
+                store,
+                key,
+                before,
+                value,
+            } => write!(f, "{store}, {key}: {value} was written over {before}"),
+            Self::WriteLost {
+                store,
+                told,
+                accepted,
+            } => write!(
                 f,
-                "workloads were told that {told} writes were taken, but the ledger holds {accepted}"
+                "workloads were told that {told} writes were taken by {store}, which holds {accepted}"
             ),
             Self::Unowned { hash, from, millis } => {
                 write!(
@@ -468,6 +498,15 @@ impl fmt::Display for Violation {
     }
 }
 
+/// What a store took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Guarded writes.
+    pub accepted: usize,
+    /// Raises of a fence.
+    pub raised: usize,
+}
+
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct Judgement {
@@ -475,11 +514,9 @@ pub struct Judgement {
     pub tenures: usize,
     /// How often a guard answered yes.
     pub held: usize,
-    /// Guarded writes that the ledger took.
-    pub accepted: usize,
-    /// Raises of a fence that it took.
-    pub raised: usize,
-    /// What it refused by the token.
+    /// What each store took.
+    pub stores: BTreeMap<String, Taken>,
+    /// What they refused by the token.
     pub refused: usize,
     /// Published tables.
     pub tables: usize,
@@ -505,8 +542,21 @@ impl fmt::Display for Judgement {
         row(f, "ownerships of a partition", self.tenures.to_string())?;
         row(f, "published tables", self.tables.to_string())?;
         row(f, "guards that answered yes", self.held.to_string())?;
-        row(f, "fences raised", self.raised.to_string())?;
-        row(f, "guarded writes taken", self.accepted.to_string())?;
+        for (store, taken) in &self.stores {
+            let raised = format!("fences raised in {store}");
+            row(f, &raised, taken.raised.to_string())?;
+            let accepted = format!("guarded writes taken by {store}");
+            row(f, &accepted, taken.accepted.to_string())?;
+            let broken = self
+                .violations
+                .iter()
+                .filter(|one| one.store() == Some(store));
+            row(
+                f,
+                &format!("violations in {store}"),
+                broken.count().to_string(),
+            )?;
+        }
         row(
             f,
             "requests refused by their token",

@@ -16,10 +16,11 @@ use leasehold_crds::keys;
 use leasehold_crds::settings::{LeaseSettings, Settings};
 use serde_json::json;
 
-use super::check::{Demands, Judgement, Run, Span};
+use super::check::{Demands, Judgement, Run, Span, Violation};
 use super::follow::Follower;
-use super::ledger::{self, KeyedLedger};
+use super::ledger;
 use super::moves::{self, Moves};
+use super::stores::Stores;
 use super::tables::Tables;
 use crate::error::{Error, Result, Step};
 use crate::history::{self, Event, Fault, Line, Writer};
@@ -36,12 +37,14 @@ pub struct Place {
     pub name: String,
     /// The namespace.
     pub namespace: String,
-    /// Where histories, tables and the ledger's file go.
+    /// Where histories, tables and what the stores took go.
     pub folder: PathBuf,
     /// The kubeconfig of the harness.
     pub admin: PathBuf,
     /// The timing that is declared.
     pub timing: LeaseTiming,
+    /// Whether pods write to a Postgres and a Redis as well.
+    pub with_servers: bool,
 }
 
 /// A running service and all that is written down about it.
@@ -50,7 +53,7 @@ pub struct Crew {
     client: Client,
     kubectl: Kubectl,
     node: PathBuf,
-    ledger: KeyedLedger,
+    stores: Stores,
     tables: Tables,
     journal: Writer,
     seen: Mutex<Seen>,
@@ -88,7 +91,7 @@ pub struct Mark {
 }
 
 impl Crew {
-    /// Starts the ledger and begins to follow the tables; no pod runs yet.
+    /// Starts the stores and begins to follow the tables; no pod runs yet.
     pub async fn prepare(place: Place, client: Client, node: &ProcessNode) -> Result<Self> {
         let preparing = || format!("preparing {}", place.folder.display());
         std::fs::create_dir_all(&place.folder).step(preparing)?;
@@ -98,7 +101,7 @@ impl Crew {
         Ok(Self {
             kubectl: Kubectl::new(&place.admin).namespace(&place.namespace),
             node: node.root().to_owned(),
-            ledger: KeyedLedger::start(&file("ledger.jsonl")).await?,
+            stores: Stores::start(&place.folder, &place.name, place.with_servers).await?,
             tables: Tables::follow(leases, &place.name, &file("tables.jsonl"))?,
             journal: Writer::to_file(&file("faults.history"))?,
             seen: Mutex::new(Seen {
@@ -122,7 +125,7 @@ impl Crew {
         let text = text
             .replace("${NAME}", &self.place.name)
             .replace("${REPLICAS}", &replicas.to_string())
-            .replace("${STORE}", &self.ledger.url())
+            .replace("${STORES}", &self.stores.urls().to_string_lossy())
             .replace("${EVENTS}", &self.history().to_string_lossy())
             .replace("${ENV}", &env.collect::<String>());
         let apply = ["apply", "-f", "-"];
@@ -366,10 +369,13 @@ impl Crew {
             unowned_max: Duration::MAX,
             ..self.demands(Duration::MAX)
         };
+        // That servers are not asked yet breaks nothing.
+        let mut violations = self.judge(&demands)?.violations;
+        violations.retain(|one| !matches!(one, Violation::Nothing(_)));
         Ok(Figures {
             moves: moves::over(&tables[from..]),
             unowned_max,
-            violations: self.judge(&demands)?.violations.len(),
+            violations: violations.len(),
             took,
         })
     }
@@ -384,24 +390,47 @@ impl Crew {
         }
     }
 
-    /// Where its guarded store is.
-    pub fn store(&self) -> String {
-        self.ledger.url()
+    /// Its guarded stores.
+    pub fn stores(&self) -> &Stores {
+        &self.stores
     }
 
-    /// Judges everything that was written down so far, read anew.
+    /// Asks all pods to end, and waits until they have: from then on nothing is written any more.
+    pub async fn stop(&self) -> Result<()> {
+        let name = &self.place.name;
+        let scale = ["scale", "deployment", name, "--replicas=0"];
+        self.kubectl.run(&scale).await?;
+        let label = format!("app={name}");
+        let wait = ["wait", "--for=delete", "pod", "-l", &label, "--timeout=90s"];
+        self.kubectl.run(&wait).await.map(|_| ())
+    }
+
+    /// Judges everything that was written down, read anew, also by the servers of stores. Pods must
+    /// have [stopped](Crew::stop): what they write later is told, and not found.
+    pub async fn judge_all(&self, demands: &Demands) -> Result<Judgement> {
+        self.stores.dump().await?;
+        self.judge_of(&self.stores.names(), &[], demands)
+    }
+
+    /// Judges what needs no question to a server: without those, everything.
     pub fn judge(&self, demands: &Demands) -> Result<Judgement> {
         self.judge_also(&[], demands)
     }
 
     /// The same with further histories, of processes that are no pods.
     pub fn judge_also(&self, more: &[PathBuf], demands: &Demands) -> Result<Judgement> {
+        self.judge_of(&["ledger"], more, demands)
+    }
+
+    fn judge_of(&self, stores: &[&str], more: &[PathBuf], demands: &Demands) -> Result<Judgement> {
         let histories = [self.history(), self.place.folder.join("faults.history")];
         let histories = histories.iter().chain(more);
         let histories: Vec<_> = histories.filter(|path| path.exists()).collect();
         let mut run = Run::default();
         run.lines(&history::read(&histories)?)?;
-        run.entries(ledger::read(self.ledger.path())?);
+        for store in stores {
+            run.entries(store, ledger::read(&self.stores.history(store))?);
+        }
         run.judge(&self.tables.all(), demands)
     }
 

@@ -17,8 +17,9 @@ pub struct Options {
     pub partitioned: bool,
     /// The number of partitions, fixed in code.
     pub partitions: Option<u16>,
-    /// The guarded store of keys, under partitioned services.
-    pub store: Option<String>,
+    /// The file with the URLs of the guarded stores of keys, under partitioned services. They hold
+    /// passwords, which are nobody's who reads the environment.
+    pub stores: Option<PathBuf>,
     /// How many keys there are.
     pub keys: usize,
     /// Where history lines go; standard output if not given.
@@ -58,7 +59,7 @@ const NAMES: [&str; 16] = [
     "WORKLOAD_LEDGER",
     "WORKLOAD_PARTITIONED",
     "WORKLOAD_PARTITIONS",
-    "WORKLOAD_STORE",
+    "WORKLOAD_STORES",
     "WORKLOAD_KEYS",
     "WORKLOAD_EVENTS",
     "WORKLOAD_WRITE_EVERY_MS",
@@ -94,7 +95,7 @@ impl Options {
             ledger: None,
             partitioned: false,
             partitions: None,
-            store: None,
+            stores: None,
             keys: 512,
             events: None,
             write_every: Duration::from_millis(200),
@@ -164,7 +165,7 @@ impl Options {
                 let count = value.parse().map_err(|_| "allowed is a number")?;
                 self.partitions = Some(count);
             }
-            "WORKLOAD_STORE" => self.store = Some(value.to_owned()),
+            "WORKLOAD_STORES" => self.stores = Some(PathBuf::from(value)),
             "WORKLOAD_KEYS" => {
                 self.keys = value.parse().map_err(|_| "allowed is a number of keys")?;
             }

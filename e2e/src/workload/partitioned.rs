@@ -1,12 +1,13 @@
-//! The work of one partition: its keys are counters in the guarded store, which
-//! it raises, reads and then counts up, one after the other.
+//! The work of one partition: its keys are counters in guarded stores, which it
+//! raises, reads and then counts up, one after the other, in each store by itself.
 
-use std::collections::BTreeMap;
+mod account;
+
 use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold::{Claim, Fence, PartitionGuard, RaiseError};
-use leasehold_core::id::FencingToken;
+use futures::future::join_all;
+use leasehold::PartitionGuard;
+use leasehold_core::fence::Claim;
 
 use super::journal::Journal;
 use super::nanos;
@@ -14,17 +15,15 @@ use super::options::Options;
 use crate::error::Result;
 use crate::history::{self, Event, Line};
 use crate::ledger::Verdict;
-use crate::partitions::keys::{self, Slot};
-use crate::partitions::ledger::Client;
-
-/// A store that gives no answer is asked again after this.
-const AGAIN: Duration = Duration::from_millis(100);
+use crate::partitions::keys::Slot;
+use crate::partitions::stores::{Shown, Store};
+use account::Account;
 
 /// What all partitions of a process share.
 #[derive(Clone)]
 pub(super) struct Partitions {
     pub(super) journal: Journal,
-    pub(super) store: Option<Arc<Client>>,
+    pub(super) stores: Arc<[Arc<Store>]>,
     pub(super) options: Arc<Options>,
 }
 
@@ -37,16 +36,19 @@ impl Partitions {
             count: layout.count(),
             partition: guard.partition().number(),
         };
+        let stores = self.stores.iter();
         let mut tenure = Tenure {
-            partitions: self,
-            guard: guard.clone(),
-            slot,
-            values: BTreeMap::new(),
+            accounts: stores.map(|store| Account::of(Arc::clone(store))).collect(),
+            work: Work {
+                partitions: self,
+                guard: guard.clone(),
+                slot,
+            },
             drained: false,
         };
-        tenure.begin();
+        tenure.work.begin();
         tokio::select! {
-            // What was asked of the store may have arrived; nobody waits for the answer.
+            // What was asked of a store may have arrived; nobody waits for the answer.
             () = tenure.write() => {}
             () = guard.draining() => {}
         }
@@ -57,15 +59,75 @@ impl Partitions {
 /// One ownership in the history: its first line when the work begins, its last
 /// when the work ends or is dropped.
 struct Tenure {
-    partitions: Partitions,
-    guard: PartitionGuard,
-    slot: Slot,
-    /// The counters as they were read, and counted up since.
-    values: BTreeMap<String, u64>,
+    work: Work,
+    accounts: Vec<Account>,
     drained: bool,
 }
 
 impl Tenure {
+    /// In all stores at once, as long as the guard answers yes. No store waits for another.
+    async fn write(&mut self) {
+        let Self { work, accounts, .. } = self;
+        let work = &*work;
+        if accounts.is_empty() {
+            return work.hold().await;
+        }
+        join_all(accounts.iter_mut().map(|account| account.write(work))).await;
+    }
+
+    /// Work that was begun before goes on, and then ends.
+    async fn drain(&mut self) {
+        self.work.note(&self.work.line(Event::Draining));
+        self.give_up_answers();
+        let wanted = self.work.partitions.options.drain_work;
+        if !wanted.is_zero() {
+            // Either way the drain is over.
+            let _ = tokio::time::timeout(wanted, self.write()).await;
+        }
+        self.drained = self.work.guard.check().is_ok();
+    }
+
+    /// Requests that were dropped may have arrived.
+    fn give_up_answers(&self) {
+        for account in &self.accounts {
+            account.give_up_answer(&self.work);
+        }
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        self.give_up_answers();
+        let event = if self.drained {
+            Event::Drained
+        } else {
+            Event::Lost
+        };
+        let reason = match self.work.guard.check() {
+            Ok(_) => String::new(),
+            Err(lost) => lost.to_string(),
+        };
+        self.work.note(&Line {
+            reason,
+            ..self.work.line(event)
+        });
+        if !self.drained && self.work.partitions.options.late_write {
+            for account in &self.accounts {
+                account.write_late(&self.work);
+            }
+        }
+    }
+}
+
+/// What the stores of one tenure share.
+#[derive(Clone)]
+struct Work {
+    partitions: Partitions,
+    guard: PartitionGuard,
+    slot: Slot,
+}
+
+impl Work {
     fn begin(&self) {
         let remaining = Some(nanos(self.guard.remaining()));
         self.note(&Line {
@@ -74,141 +136,67 @@ impl Tenure {
         });
     }
 
-    /// Writes one key after the other, as long as the guard answers yes.
-    async fn write(&mut self) {
-        if !self.load().await {
-            return self.wait_for_the_end().await;
-        }
-        let all: Vec<String> = self.values.keys().cloned().collect();
-        let mut writes = tokio::time::interval(self.partitions.options.write_every);
-        writes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut next = all.iter().cycle();
+    /// Without a store: answers of the guard, as long as it says yes.
+    async fn hold(&self) {
+        let mut answers = self.ticks(1);
         loop {
-            writes.tick().await;
-            if !self.write_once(next.next()).await {
+            answers.tick().await;
+            let t = history::now();
+            if self.check().is_none() {
                 return self.wait_for_the_end().await;
             }
+            let remaining = Some(nanos(self.guard.remaining()));
+            self.note(&Line {
+                t,
+                remaining,
+                ..self.line(Event::Held)
+            });
+            self.guard.progress();
         }
     }
 
-    /// The guard has failed, or the store has seen a later owner: the loss is on its way.
+    /// Each of so many stores is written that much less often.
+    fn ticks(&self, stores: usize) -> tokio::time::Interval {
+        let stores = u32::try_from(stores).unwrap_or(u32::MAX);
+        let mut ticks = tokio::time::interval(self.partitions.options.write_every * stores);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks
+    }
+
+    /// The guard has failed, or a store has seen a later owner: the loss is on its way.
     async fn wait_for_the_end(&self) {
         self.guard.lost().await;
     }
 
-    /// H9: from now on the store refuses whoever owned these keys before; only
-    /// then is anything read. False if the guard failed or the token is stale.
-    async fn load(&mut self) -> bool {
-        let Some(store) = self.partitions.store.clone() else {
-            return true;
-        };
-        let fence = Shown {
-            store: &store,
-            slot: self.slot,
-            writer: self.partitions.journal.identity(),
-        };
-        // The positive control raises nothing.
-        let raises = !self.partitions.options.unfenced;
-        if raises && !self.raise(&fence).await {
-            return false;
-        }
-        for key in keys::of(self.slot, self.partitions.options.keys) {
-            let value = loop {
-                match store.read(&key).await {
-                    Ok(value) => break value,
-                    Err(_) if self.guard.check().is_err() => return false,
-                    Err(_) => tokio::time::sleep(AGAIN).await,
-                }
-            };
-            self.values.insert(key, value);
-        }
-        true
-    }
-
-    /// Raises the fence (H9), however long that takes. False if the guard failed or is stale.
-    async fn raise(&self, fence: &Shown<'_>) -> bool {
-        loop {
-            match self.guard.raise(fence).await {
-                Ok(_) => return true,
-                Err(RaiseError::Store(verdict @ Verdict::Refused(_))) => {
-                    self.report(history::now(), None, Ok(verdict), None);
-                    return false;
-                }
-                Err(RaiseError::Store(_)) => tokio::time::sleep(AGAIN).await,
-                Err(_) => return false,
-            }
-        }
-    }
-
-    /// One guarded write, or, without a key, one answer of the guard.
-    async fn write_once(&mut self, key: Option<&String>) -> bool {
-        let asked = history::now();
-        let token = match self.guard.check() {
-            Ok(token) => token,
+    /// The claim for one write; none, and a line, if the guard says no.
+    fn check(&self) -> Option<Claim> {
+        match self.guard.claim() {
+            Ok(claim) => Some(claim),
             Err(lost) => {
                 self.note(&Line {
                     reason: lost.to_string(),
                     ..self.line(Event::CheckFailed)
                 });
-                return false;
+                None
             }
-        };
-        let remaining = Some(nanos(self.guard.remaining()));
-        let stored = self.partitions.store.clone().zip(key);
-        let Some((store, key)) = stored else {
-            self.note(&Line {
-                t: asked,
-                remaining,
-                ..self.line(Event::Held)
-            });
-            self.guard.progress();
-            return true;
-        };
-        let value = self.values.get(key).copied().unwrap_or_default() + 1;
-        let verdict = self.put(&store, token, key, value).await;
-        let taken = matches!(verdict, Ok(Verdict::Accepted));
-        let refused = matches!(verdict, Ok(Verdict::Refused(_)));
-        self.report(asked, remaining, verdict, Some((key, value)));
-        self.guard.progress();
-        if taken {
-            self.values.insert(key.clone(), value);
-            return true;
         }
-        // Whether it was taken is not known: what the store says now counts.
-        !refused && self.load().await
     }
 
-    async fn put(
-        &self,
-        store: &Client,
-        token: FencingToken,
-        key: &str,
-        value: u64,
-    ) -> Result<Verdict> {
-        let writer = self.partitions.journal.identity();
-        let fenced = !self.partitions.options.unfenced;
-        store
-            .write(self.slot, token, writer, key, value, fenced)
-            .await
-    }
-
-    /// Work that was begun before goes on, and then ends.
-    async fn drain(&mut self) {
-        self.note(&self.line(Event::Draining));
-        let wanted = self.partitions.options.drain_work;
-        if !wanted.is_zero() {
-            // Either way the drain is over.
-            let _ = tokio::time::timeout(wanted, self.write()).await;
+    fn shown(&self, claim: Claim) -> Shown {
+        Shown {
+            slot: self.slot,
+            claim,
+            writer: self.partitions.journal.identity().to_owned(),
         }
-        self.drained = self.guard.check().is_ok();
     }
 
+    /// What came of a request to a store.
     fn report(
         &self,
-        asked: u64,
-        remaining: Option<u64>,
+        store: &Store,
         verdict: Result<Verdict>,
-        set: Option<(&String, u64)>,
+        set: Option<(&str, u64)>,
+        line: Line,
     ) {
         let (event, reason) = match verdict {
             Ok(Verdict::Accepted) => (Event::Write, String::new()),
@@ -217,12 +205,12 @@ impl Tenure {
             Err(error) => (Event::Unavailable, error.to_string()),
         };
         self.note(&Line {
-            t: asked,
-            remaining,
-            key: set.map(|(key, _)| key.clone()),
+            event,
+            store: store.name().to_owned(),
+            key: set.map(|(key, _)| key.to_owned()),
             value: set.map(|(_, value)| value),
             reason,
-            ..self.line(event)
+            ..line
         });
     }
 
@@ -236,95 +224,5 @@ impl Tenure {
 
     fn note(&self, line: &Line) {
         self.partitions.journal.write(line);
-    }
-}
-
-impl Drop for Tenure {
-    fn drop(&mut self) {
-        let event = if self.drained {
-            Event::Drained
-        } else {
-            Event::Lost
-        };
-        let reason = match self.guard.check() {
-            Ok(_) => String::new(),
-            Err(lost) => lost.to_string(),
-        };
-        self.note(&Line {
-            reason,
-            ..self.line(event)
-        });
-        if !self.drained && self.partitions.options.late_write {
-            self.write_late();
-        }
-    }
-}
-
-impl Tenure {
-    /// A write that was decided before the loss and arrives only now.
-    fn write_late(&self) {
-        let Some(store) = self.partitions.store.clone() else {
-            return;
-        };
-        let Some((key, value)) = self.values.iter().next() else {
-            return;
-        };
-        let (key, value) = (key.clone(), *value + 1);
-        let late = Late {
-            partitions: self.partitions.clone(),
-            line: self.line(Event::Refused),
-            slot: self.slot,
-            token: self.guard.token(),
-        };
-        tokio::spawn(async move { late.write(&store, key, value).await });
-    }
-}
-
-/// What a late write needs of its tenure.
-struct Late {
-    partitions: Partitions,
-    line: Line,
-    slot: Slot,
-    token: FencingToken,
-}
-
-impl Late {
-    async fn write(self, store: &Client, key: String, value: u64) {
-        let writer = self.partitions.journal.identity();
-        let fenced = !self.partitions.options.unfenced;
-        let asked = store.write(self.slot, self.token, writer, &key, value, fenced);
-        let (event, reason) = match asked.await {
-            Ok(Verdict::Accepted) => (Event::Write, "late".to_owned()),
-            Ok(Verdict::Refused(stale)) => (Event::Refused, stale.to_string()),
-            Ok(Verdict::Unavailable) | Err(_) => return,
-        };
-        self.partitions.journal.write(&Line {
-            t: history::now(),
-            event,
-            reason,
-            key: Some(key),
-            value: Some(value),
-            ..self.line
-        });
-    }
-}
-
-/// The store as a fence that the library raises (H9). Its fences are kept for
-/// ranges of hashes, so raising a range reaches every parent.
-struct Shown<'a> {
-    store: &'a Client,
-    slot: Slot,
-    writer: &'a str,
-}
-
-impl Fence for Shown<'_> {
-    type Error = Verdict;
-
-    async fn raise(&self, claim: Claim) -> Result<(), Verdict> {
-        match self.store.raise(self.slot, claim.token, self.writer).await {
-            Ok(Verdict::Accepted) => Ok(()),
-            Ok(verdict) => Err(verdict),
-            Err(_) => Err(Verdict::Unavailable),
-        }
     }
 }

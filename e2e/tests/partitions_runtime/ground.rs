@@ -54,6 +54,7 @@ impl Ground {
             folder: self.folder.join(name),
             admin: self.namespace.cluster().admin_kubeconfig(),
             timing,
+            with_servers: false,
         };
         Crew::prepare(place, self.namespace.client(), &self.node).await
     }

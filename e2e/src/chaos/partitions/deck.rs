@@ -43,6 +43,8 @@ pub enum Disturbance {
     RestartApiserver,
     /// A component stands still for this long.
     Freeze(Component, Duration),
+    /// The Postgres that pods write to stands still for this long.
+    FreezePostgres(Duration),
 }
 
 impl Disturbance {
@@ -60,6 +62,7 @@ impl Disturbance {
             Self::RestartApiserver => "API server restarted",
             Self::Freeze(Component::Etcd, _) => "etcd paused",
             Self::Freeze(..) => "API server paused",
+            Self::FreezePostgres(_) => "Postgres paused",
         }
     }
 
@@ -72,7 +75,9 @@ impl Disturbance {
 impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Freeze(_, time) => write!(f, "{} for {} s", self.kind(), time.as_secs()),
+            Self::Freeze(_, time) | Self::FreezePostgres(time) => {
+                write!(f, "{} for {} s", self.kind(), time.as_secs())
+            }
             Self::Scale(pods) => write!(f, "{} to {pods} pods", self.kind()),
             Self::Resize(count) => write!(f, "{} to {count}", self.kind()),
             _ => f.write_str(self.kind()),
@@ -130,6 +135,7 @@ impl Deck {
             Disturbance::DeletePod(draw()),
             Disturbance::PausePod(draw()),
             Disturbance::Rollout,
+            Disturbance::FreezePostgres(Duration::from_secs(5)),
         ];
         let component = [Component::Apiserver, Component::Etcd][draw() % 2];
         let pods = self.random.random_range(self.pods / 2..=self.pods + 2);
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_deck_holds_every_kind_of_disturbance() {
-        for (length, cards, kinds) in [(Length::Short, 8, 8), (Length::Long, 15, 11)] {
+        for (length, cards, kinds) in [(Length::Short, 9, 9), (Length::Long, 16, 12)] {
             let found: BTreeSet<_> = dealt(3, length, cards)
                 .iter()
                 .map(Disturbance::kind)

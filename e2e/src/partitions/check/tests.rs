@@ -72,7 +72,9 @@ fn violations(mut lines: Vec<Line>, entries: &[Entry], tables: &[Table]) -> Vec<
     lines.sort_by_key(|line| line.t);
     let mut run = Run::default();
     run.lines(&lines).unwrap();
-    run.entries(entries.to_vec());
+    if !entries.is_empty() {
+        run.entries("ledger", entries.to_vec());
+    }
     run.judge(tables, &demands()).unwrap().violations
 }
 
@@ -234,6 +236,74 @@ fn a_counter_that_was_written_over_is_found() {
         matches!(found[..], [Violation::UpdateLost { .. }]),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_value_that_is_written_twice_under_one_token_is_found_unless_its_writer_got_no_answer() {
+    let entries = [
+        entry("0.1", "a", slot(1, 0), Some(("k", 1))),
+        entry("0.1", "a", slot(1, 0), Some(("k", 1))),
+    ];
+    let found = violations(handover(), &entries, &[table(1)]);
+    assert!(
+        matches!(found[..], [Violation::UpdateLost { .. }]),
+        "{found:?}"
+    );
+    let mut lines = handover();
+    lines.push(Line {
+        store: "ledger".to_owned(),
+        key: Some("k".to_owned()),
+        value: Some(1),
+        remaining: None,
+        ..line(10, Event::Unavailable, "a", slot(1, 0), "0.1")
+    });
+    assert_eq!(violations(lines.clone(), &entries, &[table(1)]), []);
+    // Of another store it says nothing.
+    for line in &mut lines {
+        line.store = "redis".to_owned();
+    }
+    assert_eq!(violations(lines, &entries, &[table(1)]).len(), 1);
+}
+
+#[test]
+fn a_raise_that_is_written_down_late_lowers_nothing() {
+    let entries = [
+        entry("0.5", "bb", slot(1, 0), None),
+        entry("0.1", "a", slot(1, 0), None),
+        entry("0.1", "a", slot(1, 0), Some(("k", 1))),
+    ];
+    let found = violations(handover(), &entries, &[table(1)]);
+    assert!(
+        matches!(found[..], [Violation::WriteOutOfOrder { .. }]),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn each_store_is_judged_by_itself_and_none_may_be_silent() {
+    let mut run = Run::default();
+    let mut lines = handover();
+    let told = Line {
+        store: "redis".to_owned(),
+        ..line(24, Event::Write, "bb", slot(2, 0), "0.5")
+    };
+    lines.insert(4, told);
+    run.lines(&lines).unwrap();
+    let write = entry("0.5", "bb", slot(2, 0), Some(("k", 1)));
+    run.entries("ledger", vec![write.clone()]);
+    let found = |run: &Run| run.judge(&[table(1)], &demands()).unwrap().violations;
+    assert!(matches!(found(&run)[..], [Violation::Nothing(_)]));
+    run.entries("redis", Vec::new());
+    let silent = found(&run);
+    assert!(
+        matches!(
+            silent[..],
+            [Violation::WriteLost { .. }, Violation::Nothing(_)]
+        ),
+        "{silent:?}"
+    );
+    run.entries("redis", vec![write]);
+    assert_eq!(found(&run), []);
 }
 
 #[test]
