@@ -125,9 +125,8 @@ fn shown(count: u16, revision: u64, writer: &str) -> Result<Shown> {
 
 #[tokio::test]
 async fn in_every_store_a_child_that_raised_shuts_out_the_owner_of_its_parent() -> Result<()> {
-    let folder = std::env::temp_dir().join(format!("leasehold-stores-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let stores = Stores::start(&folder, "orders", true).await?;
+    let folder = tempfile::tempdir()?;
+    let stores = Stores::start(folder.path(), "orders", true).await?;
     let all = Store::all_in(&stores.urls(), "orders")?;
     assert_eq!(all.len(), 3);
     let (parent, child) = (shown(64, 5, "a")?, shown(96, 9, "b")?);
@@ -152,7 +151,6 @@ async fn in_every_store_a_child_that_raised_shuts_out_the_owner_of_its_parent() 
         assert_eq!(taken, Verdict::Accepted, "{}", store.name());
     }
     assert_eq!(broken(&stores).await?, [2, 2, 2]);
-    std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 

@@ -297,12 +297,11 @@ impl fmt::Display for Row<'_> {
         let Figures {
             moves,
             unowned_max,
-            violations,
             took,
         } = self.0;
         write!(
             f,
-            "moves {:>4}, least {:>4}, unowned {:>6.2} s, violations {violations}, settled after {:>5.1} s",
+            "moves {:>4}, least {:>4}, unowned {:>6.2} s, settled after {:>5.1} s",
             moves.made,
             moves.least,
             unowned_max.as_secs_f64(),

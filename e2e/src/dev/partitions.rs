@@ -145,8 +145,9 @@ impl<'a> Story<'a> {
             }
         }
         let figures = self.settle(mark).await?;
-        self.narrator.output(&row(what, &figures));
-        if figures.violations > 0 {
+        let broken = self.crew.broken()?;
+        self.narrator.output(&row(what, &figures, broken.len()));
+        if !broken.is_empty() {
             let judgement = self.crew.judge(&self.crew.demands(Duration::MAX))?;
             return Err(Error::new(format!("{what}: {judgement}")));
         }
@@ -227,13 +228,13 @@ fn head() -> String {
     )
 }
 
-fn row(what: &str, figures: &Figures) -> String {
+fn row(what: &str, figures: &Figures, violations: usize) -> String {
     format!(
         "{what:<28} {:>7} {:>7} {:>7.2} s {:>12} {:>7.1} s",
         figures.moves.made,
         figures.moves.least,
         figures.unowned_max.as_secs_f64(),
-        figures.violations,
+        violations,
         figures.took.as_secs_f64()
     )
 }

@@ -75,8 +75,6 @@ pub struct Figures {
     pub moves: Moves,
     /// Longest time that any hash was without an owner.
     pub unowned_max: Duration,
-    /// Broken guarantees since the beginning of the run.
-    pub violations: usize,
     /// How long it took until everything was settled.
     pub took: Duration,
 }
@@ -365,19 +363,20 @@ impl Crew {
             until: history::now(),
         };
         let unowned_max = self.lock().run.unowned_max(span);
-        let demands = Demands {
-            unowned_max: Duration::MAX,
-            ..self.demands(Duration::MAX)
-        };
-        // That servers are not asked yet breaks nothing.
-        let mut violations = self.judge(&demands)?.violations;
-        violations.retain(|one| !matches!(one, Violation::Nothing(_)));
         Ok(Figures {
             moves: moves::over(&tables[from..]),
             unowned_max,
-            violations: violations.len(),
             took,
         })
+    }
+
+    /// What has been broken so far, as far as no server need be asked. Reads everything anew: not for
+    /// each step of a long run.
+    pub fn broken(&self) -> Result<Vec<Violation>> {
+        let mut violations = self.judge(&self.demands(Duration::MAX))?.violations;
+        // That servers are not asked yet breaks nothing.
+        violations.retain(|one| !matches!(one, Violation::Nothing(_)));
+        Ok(violations)
     }
 
     /// What any run is held to; `unowned_max` where it is bounded by a rule.
