@@ -144,6 +144,13 @@ pub(crate) async fn without_fences_the_checker_finds_the_paused_owner(
         .settled(name, 3, &[("WORKLOAD_UNFENCED", "true")])
         .await?;
     let pod = a_follower(&crew).await?;
+    // What it writes late it must have read before.
+    wait::until_true("the first writes of the pod", PATIENCE, || async {
+        let lines = leasehold_e2e::history::read(&[crew.history()])?;
+        let mut written = lines.iter().filter(|line| line.event == Event::Write);
+        Ok(written.any(|line| line.identity.starts_with(&pod)))
+    })
+    .await?;
     let paused = crew.pause(&pod)?;
     let fenced = wait::until_true("a table without the paused pod", PATIENCE, || async {
         let newest = crew.tables().newest();
