@@ -15,6 +15,8 @@ use crate::wait;
 
 /// How long the kernel may take to end a killed process.
 const KILL_MAX: Duration = Duration::from_secs(5);
+/// How long it may take to stop a process where it stands.
+const STOPPED_MAX: Duration = Duration::from_secs(5);
 
 /// When a process ends if nobody ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +81,14 @@ impl Process {
             .map(|status| status.to_string())
     }
 
-    /// Stops the whole group where it stands (SIGSTOP), as a hung machine would.
+    /// Stops the whole group where it stands (SIGSTOP), as a hung machine would. Blocks until it does.
     pub fn pause(&self) -> Result<()> {
-        self.record.signal_group(Signal::STOP)
+        self.record.signal_group(Signal::STOP)?;
+        // The signal is only sent: on a busy machine it may answer once more.
+        wait::blocking(STOPPED_MAX, || {
+            self.record.is_stopped() || !self.record.is_running()
+        });
+        Ok(())
     }
 
     /// Lets a paused group go on (SIGCONT).
