@@ -104,3 +104,26 @@ struct DebugView {
     election: Option<Value>,
     beliefs: BeliefsView,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_is_ready_when_every_watch_has_listed_everything_and_not_before() {
+        let (_sender, cluster) = watch::channel(None);
+        let admin = Admin {
+            beliefs: Arc::default(),
+            metrics: Arc::default(),
+            cluster,
+        };
+        let status = || async { ready(State(admin.clone())).await.status() };
+        assert_eq!(status().await, StatusCode::SERVICE_UNAVAILABLE);
+        admin.beliefs.watch_begins("services");
+        admin.beliefs.watch_begins("leases");
+        admin.beliefs.watch_synced("services");
+        assert_eq!(status().await, StatusCode::SERVICE_UNAVAILABLE);
+        admin.beliefs.watch_synced("leases");
+        assert_eq!(status().await, StatusCode::OK);
+    }
+}

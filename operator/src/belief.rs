@@ -313,6 +313,11 @@ impl Beliefs {
         }
     }
 
+    /// Notes that there is this watch, so that nobody takes what the others listed for everything.
+    pub fn watch_begins(&self, watch: &str) {
+        self.inner().watches.entry(watch.to_owned()).or_default();
+    }
+
     /// Notes that a watch listed everything.
     pub fn watch_synced(&self, watch: &str) {
         let state = WatchState {

@@ -154,6 +154,10 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     let client = reach(&config).await?;
     let mut regions = Vec::new();
     for region in args.regions() {
+        beliefs.watch_begins(&crate::watch::services(region.as_deref()));
+        beliefs.watch_begins(&crate::watch::leases(region.as_deref()));
+    }
+    for region in args.regions() {
         let (store, writer) = reflector::store();
         let watcher = Watcher {
             client: client.clone(),
