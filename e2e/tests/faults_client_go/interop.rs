@@ -7,6 +7,7 @@ use leasehold_core::election::check::{Bounds, History, Tenure};
 use leasehold_core::id::{FencingToken, Revision};
 use leasehold_core::time::Instant;
 use leasehold_e2e::chaos::candidates::{Act, ClientGo, ClientGoOptions, Workload};
+use leasehold_e2e::chaos::records::Record;
 use leasehold_e2e::history::{self, Event, Line};
 use leasehold_e2e::{Error, Result, wait};
 
@@ -64,6 +65,13 @@ pub(crate) async fn handed_over_in_both_directions(ground: &Ground) -> Found {
             rival
                 .until("started", &lease(service), asked, PATIENCE)
                 .await?;
+            // Its own word may come before the news of its write.
+            let is_its = |record: &Record| record.holder.as_deref() == Some(rival.identity());
+            wait::until_true("the record of its leadership", PATIENCE, || async {
+                let record = ground.records.find(&lease(service), asked, is_its);
+                Ok(record.is_some())
+            })
+            .await?;
         }
         ended(candidate.process()).await?;
         rivals.push(rival);
