@@ -11,9 +11,11 @@
 //! | [`lease`] | what a Lease record means, and how long anyone may trust it |
 //! | [`partition`] | which member owns which partition, and when it may start |
 //! | [`fence`] | which guarded writes a store refuses |
+//! | [`credential`] | which login of a service is made, turned to or ended next |
 //! | [`id`], [`time`], [`backoff`], [`rules`] | the values the machines speak in |
 
 pub mod backoff;
+pub mod credential;
 pub mod election;
 pub mod fence;
 pub mod id;
