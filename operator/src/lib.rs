@@ -11,15 +11,18 @@
 //! | [`command`] | what the program prints instead of running |
 //! | [`watch`], [`belief`] | what is seen of Leases and ClusterServices |
 //! | [`controller`] | observe, plan, apply, status |
+//! | [`backend`], [`credential`] | logins on the servers of others |
 //! | [`object`] | builders of what is written |
 //! | [`context`], [`error`], [`metrics`], [`admin`] | what all of them share |
 
 pub mod admin;
 pub mod args;
+pub mod backend;
 pub mod belief;
 pub mod command;
 pub mod context;
 pub mod controller;
+pub mod credential;
 pub mod error;
 pub mod metrics;
 pub mod object;

@@ -1,0 +1,3 @@
+//! Credentials of a service: its names on a server, its Secret, and how they are made.
+
+pub mod names;
