@@ -2,7 +2,9 @@
 #![allow(clippy::struct_field_names)] // units belong to the names of the API
 #![allow(unreachable_pub)] // the derive of the schema makes twins of the structs inside functions
 
+mod credentials;
 mod partitions;
+mod rotation;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema, ResourceExt};
@@ -14,7 +16,12 @@ use crate::{
     settings::LeaseSettings,
 };
 
+pub use credentials::{
+    BackendKind, BindingStatus, CredentialStatus, DeletionPolicy, PostgresSpec, Privileges,
+    RESERVED_NAMES, RESERVED_PREFIXES, RedisProfile, RedisSpec,
+};
 pub use partitions::{LastRebalance, MembersStatus, PartitionsStatus, PerPod};
+pub use rotation::{RotationDurations, RotationSpec};
 
 /// Longest name of a ClusterService: its Events are called `<name>.leader.<uid8>-<from>-<to>.gap` (R3).
 pub const NAME_LENGTH_MAX: usize = 200;
@@ -134,6 +141,9 @@ const HASH_MESSAGE: &str = concat!(
         name = "Epoch", type_ = "integer", json_path = ".status.partitions.epoch", priority = 1
     ),
     printcolumn(
+        name = "Secret", type_ = "string", json_path = ".status.binding.name", priority = 1
+    ),
+    printcolumn(
         name = "Reason", type_ = "string", priority = 1,
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
@@ -217,8 +227,28 @@ pub struct ClusterServiceSpec {
     #[serde(default)]
     pub lease: LeaseSpec,
 
-    /// While true the operator writes nothing but status and Events. Elections go on, they do not
-    /// need the operator.
+    /// A login on a Postgres server, which the Secret `<name>-postgres` holds. Taking the field away does what
+    /// deletionPolicy says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PostgresSpec")]
+    pub postgres: Option<PostgresSpec>,
+
+    /// A user of a Redis or Valkey server, which the Secret `<name>-redis` holds. Taking the field away does
+    /// what deletionPolicy says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RedisSpec")]
+    pub redis: Option<RedisSpec>,
+
+    /// When the passwords of postgres and redis change. No request fails because of it.
+    #[serde(default)]
+    pub rotation: RotationSpec,
+
+    /// What happens to logins, Secrets and data when the ClusterService is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+
+    /// While true the operator writes nothing but status and Events, and asks nothing of servers.
+    /// Elections go on, they do not need the operator.
     #[serde(default)]
     pub paused: bool,
 }
@@ -349,7 +379,8 @@ pub struct ClusterServiceStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, LeaderElected, SettingsMismatch, Paused, Stalled; with leaderStrategy `partitioned` also
-    /// PartitionsOwned, HandoffStuck and RolloutHold.
+    /// PartitionsOwned, HandoffStuck and RolloutHold; with postgres or redis also PostgresReady,
+    /// RedisReady and CredentialsCurrent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -369,6 +400,17 @@ pub struct ClusterServiceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MembersStatus")]
     pub members: Option<MembersStatus>,
+
+    /// The Secret that workloads bind to, by the Service Binding specification; absent without
+    /// postgres and redis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BindingStatus")]
+    pub binding: Option<BindingStatus>,
+
+    /// The credentials, without anything secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["backend".into()]))]
+    pub credentials: Vec<CredentialStatus>,
 
     /// The last ten leadership changes, newest first; it outlives their Events. Absent until the
     /// operator has looked for the first time.

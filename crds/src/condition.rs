@@ -12,10 +12,31 @@ pub const HANDOFF_STUCK: &str = "HandoffStuck";
 pub const ROLLOUT_HOLD: &str = "RolloutHold";
 /// Type: the leader runs with values that differ from the spec, since its code fixes them.
 pub const SETTINGS_MISMATCH: &str = "SettingsMismatch";
+/// Type: the login on the Postgres server works, tried by logging in.
+pub const POSTGRES_READY: &str = "PostgresReady";
+/// Type: the user on the Redis server works, tried by logging in.
+pub const REDIS_READY: &str = "RedisReady";
+/// Type: no password is older than it should be, and no login before is left.
+pub const CREDENTIALS_CURRENT: &str = "CredentialsCurrent";
 /// Type: `spec.paused` is set.
 pub const PAUSED: &str = "Paused";
 /// Type: nothing will change until somebody acts.
 pub const STALLED: &str = "Stalled";
+
+/// Type, of a BackendClass: the server answers, with a certificate that was checked as asked.
+pub const REACHABLE: &str = "Reachable";
+/// Type, of a BackendClass: its version is one that this operator works with.
+pub const VERSION_SUPPORTED: &str = "VersionSupported";
+/// Type, of a BackendClass: it is a primary that takes writes.
+pub const WRITABLE: &str = "Writable";
+/// Type, of a BackendClass: the admin may do what is needed.
+pub const ADMIN_RIGHTS: &str = "AdminRights";
+/// Type, of a BackendClass: users of Redis outlive a restart by themselves; a warning if not.
+pub const PERSISTENCE: &str = "Persistence";
+/// Type, of a BackendClass: Redis lets everybody in without a password; a warning if so.
+pub const DEFAULT_USER_OPEN: &str = "DefaultUserOpen";
+/// Type, of a BackendClass: services name it, so that its deletion waits.
+pub const IN_USE: &str = "InUse";
 
 /// Reasons are stable: scripts may match on them.
 pub mod reason {
@@ -81,4 +102,49 @@ pub mod reason {
     pub const NO_HOLD: &str = "NoHold";
     /// Nothing keeps the object from its goal for good.
     pub const PROGRESSING: &str = "Progressing";
+
+    /// The login was made and tried.
+    pub const PROVISIONED: &str = "Provisioned";
+    /// The login is being made.
+    pub const PROVISIONING: &str = "Provisioning";
+    /// No BackendClass of this name exists, or it is of the other kind.
+    pub const CLASS_MISSING: &str = "ClassMissing";
+    /// The BackendClass exists but cannot be used now; its own conditions say why.
+    pub const CLASS_NOT_READY: &str = "ClassNotReady";
+    /// The BackendClass does not allow this namespace, or does not exist.
+    pub const NOT_PERMITTED: &str = "NotPermitted";
+    /// A Secret of the needed name exists that is not ours.
+    pub const SECRET_CONFLICT: &str = "SecretConflict";
+    /// A Secret that is referred to is missing, or lacks a key.
+    pub const SECRET_INVALID: &str = "SecretInvalid";
+    /// A role, user, database or schema of the needed name exists that is not ours.
+    pub const ROLE_CONFLICT: &str = "RoleConflict";
+    /// The server does not answer.
+    pub const BACKEND_UNREACHABLE: &str = "BackendUnreachable";
+    /// The server refuses a login.
+    pub const LOGIN_REFUSED: &str = "LoginRefused";
+    /// The server answered with an error.
+    pub const BACKEND_REFUSED: &str = "BackendRefused";
+    /// The admin lacks a right on the server.
+    pub const PERMISSION_MISSING: &str = "PermissionMissing";
+    /// A new password is on its way.
+    pub const ROTATING: &str = "Rotating";
+    /// The login before is still used, or within its grace period.
+    pub const WAITING_FOR_SESSIONS: &str = "WaitingForSessions";
+    /// Every password is as new as it should be, and no login before is left.
+    pub const CURRENT: &str = "Current";
+    /// What was made on a server is being removed.
+    pub const REMOVING: &str = "Removing";
+    /// Something on the server keeps a role from being removed.
+    pub const HELD_BACK: &str = "HeldBack";
+    /// The installation id is not known.
+    pub const INSTALLATION_UNKNOWN: &str = "InstallationUnknown";
+    /// Nothing was found wrong.
+    pub const AS_NEEDED: &str = "AsNeeded";
+    /// It could not be found out.
+    pub const NOT_CHECKED: &str = "NotChecked";
+    /// Services name the class.
+    pub const SERVICES_USE_IT: &str = "ServicesUseIt";
+    /// No service names the class.
+    pub const UNUSED: &str = "Unused";
 }

@@ -19,18 +19,28 @@ fn the_committed_crds_are_those_of_the_types() {
 }
 
 #[test]
-fn a_default_of_lease_spells_out_every_field() {
-    // A defaulted object is checked by the rule before the defaults of its own fields are filled in.
-    let (_, crd) = leasehold_crds::all().remove(0);
-    let crd = serde_json::to_value(crd).unwrap();
-    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let lease = &spec["properties"]["lease"];
-    let fields = lease["properties"].as_object().unwrap();
-    let defaults = lease["default"].as_object().unwrap();
-    assert_eq!(fields.len(), 4);
-    for (name, field) in fields {
-        assert_eq!(field["default"], defaults[name], "{name}");
+fn a_default_of_an_object_spells_out_every_default_of_its_fields() {
+    // A defaulted object is checked by its rules before the defaults of its own fields are filled in.
+    fn visit(path: &str, schema: &Value, seen: &mut usize) {
+        let fields = schema["properties"].as_object();
+        if let (Some(defaults), Some(fields)) = (schema["default"].as_object(), fields) {
+            *seen += 1;
+            for (name, field) in fields {
+                let of_field = field.get("default");
+                assert_eq!(of_field, defaults.get(name), "{path}.{name}");
+            }
+        }
+        for (name, field) in fields.into_iter().flatten() {
+            visit(&format!("{path}.{name}"), field, seen);
+        }
     }
+    let mut seen = 0;
+    for (name, crd) in leasehold_crds::all() {
+        let crd = serde_json::to_value(crd).unwrap();
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        visit(&name, schema, &mut seen);
+    }
+    assert_eq!(seen, 4, "lease, rotation, and tls of each backend");
 }
 
 #[test]

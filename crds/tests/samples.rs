@@ -8,7 +8,7 @@
 use std::{fs, path::Path};
 
 use kube::{CustomResourceExt, core::cel::Validator};
-use leasehold_crds::ClusterService;
+use leasehold_crds::{BackendClass, ClusterService};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -49,7 +49,12 @@ fn samples(folder: &str) -> Vec<Sample> {
 
 /// Messages of the CEL rules that the last document breaks, as an API server would run them.
 fn broken_rules(sample: &Sample) -> Vec<String> {
-    let crd = serde_json::to_value(ClusterService::crd()).unwrap();
+    let crd = match sample.documents[0]["kind"].as_str() {
+        Some("ClusterService") => ClusterService::crd(),
+        Some("BackendClass") => BackendClass::crd(),
+        other => panic!("{}: kind {other:?}", sample.name),
+    };
+    let crd = serde_json::to_value(crd).unwrap();
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let documents: Vec<Value> = sample
         .documents
@@ -85,10 +90,23 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// Reads an object with its type, and what its type reads further.
+fn read(document: &Value) {
+    let document = without_nulls(document.clone());
+    if document["kind"] == "BackendClass" {
+        let object: BackendClass = serde_json::from_value(document).unwrap();
+        assert!(object.spec.kind().is_some() && object.spec.admin_secret().is_some());
+        return;
+    }
+    let object: ClusterService = serde_json::from_value(document).unwrap();
+    object.cluster_id().unwrap();
+    object.spec.rotation.durations().unwrap();
+}
+
 #[test]
 fn accepted_samples_break_no_rule_and_are_read_by_the_types() {
     let samples = samples("accepted");
-    assert!(samples.len() >= 10);
+    assert!(samples.len() >= 30);
     for sample in samples {
         assert_eq!(
             broken_rules(&sample),
@@ -97,9 +115,7 @@ fn accepted_samples_break_no_rule_and_are_read_by_the_types() {
             sample.name
         );
         for document in &sample.documents {
-            let object: ClusterService =
-                serde_json::from_value(without_nulls(document.clone())).unwrap();
-            object.cluster_id().unwrap();
+            read(document);
         }
     }
 }
@@ -123,5 +139,5 @@ fn rejected_samples_break_the_rule_that_their_first_line_names() {
             other => panic!("{}: found {other:?}, allowed: cel, schema", sample.name),
         }
     }
-    assert!(run >= 10, "only {run} samples for CEL");
+    assert!(run >= 60, "only {run} samples for CEL");
 }

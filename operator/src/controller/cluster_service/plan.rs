@@ -142,9 +142,37 @@ fn differences(mine: &ClusterServiceSpec, other: &ClusterServiceSpec) -> Vec<Str
     text(mine)
         .into_iter()
         .zip(text(other))
-        .filter(|(mine, other)| mine != other)
-        .map(|((field, mine), (_, other))| format!("{field} is {mine} here and {other} there"))
+        .map(|((field, mine), (_, other))| (field, mine, other))
+        .chain(shared_on_servers(mine, other))
+        .filter(|(_, mine, other)| mine != other)
+        .map(|(field, mine, other)| format!("{field} is {mine} here and {other} there"))
         .collect()
+}
+
+/// Owner role, database and key prefix belong to all services of an id (C4), so those that want a store
+/// must want the same one. A service that wants none disagrees with nobody.
+fn shared_on_servers(
+    mine: &ClusterServiceSpec,
+    other: &ClusterServiceSpec,
+) -> Vec<(&'static str, String, String)> {
+    let or_default = |it: &Option<String>| it.clone().unwrap_or("the default".to_owned());
+    let postgres = mine.postgres.as_ref().zip(other.postgres.as_ref());
+    let redis = mine.redis.as_ref().zip(other.redis.as_ref());
+    let postgres = postgres.into_iter().flat_map(|(mine, other)| {
+        let class = (&mine.class_name, &other.class_name);
+        let database = (or_default(&mine.database), or_default(&other.database));
+        let schema = (or_default(&mine.schema), or_default(&other.schema));
+        [
+            ("postgres.className", class.0.clone(), class.1.clone()),
+            ("postgres.database", database.0, database.1),
+            ("postgres.schema", schema.0, schema.1),
+        ]
+    });
+    let redis = redis.into_iter().map(|(mine, other)| {
+        let class = (mine.class_name.clone(), other.class_name.clone());
+        ("redis.className", class.0, class.1)
+    });
+    postgres.chain(redis).collect()
 }
 
 /// The hash in force, under a strategy that has one.

@@ -85,6 +85,7 @@ pub fn status(
         partitions: partitions::partitions(facts),
         members: partitions::members(facts),
         history: Some(history),
+        ..ClusterServiceStatus::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod collect;
 mod partitions;
+mod stores;
 
 use std::{collections::BTreeSet, time::Duration};
 
