@@ -53,6 +53,45 @@ impl fmt::Debug for Instant {
     }
 }
 
+/// A wall clock's seconds since 1970: for what lasts days, outlives a process and is read by people.
+///
+/// It dates passwords (C3) and decides nothing that must exclude another: no lease, no token. The
+/// instant of one machine's boot clock ([`Instant`]) could not be kept in an annotation, because the
+/// next process, on another machine, could not read it. What a wrong clock does is said at
+/// [`WallTime::is_beyond`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallTime(u64);
+
+impl WallTime {
+    /// The time `seconds` after 1970-01-01T00:00:00Z.
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds)
+    }
+
+    /// Seconds since 1970-01-01T00:00:00Z.
+    pub const fn as_seconds(self) -> u64 {
+        self.0
+    }
+
+    /// This time plus `duration`, whose part of a second counts as a whole one: a wait is never
+    /// shorter than it was asked for.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let rest = u64::from(duration.subsec_nanos() > 0);
+        Self(
+            self.0
+                .saturating_add(duration.as_secs())
+                .saturating_add(rest),
+        )
+    }
+
+    /// Is this later than `now` by more than `skew`, the difference that is usual between two clocks?
+    /// Then a clock was wrong when it was written, or is now: who waits for it could wait for years.
+    pub fn is_beyond(self, now: Self, skew: Duration) -> bool {
+        self > now.after(skew)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +106,21 @@ mod tests {
         assert_eq!(Instant::MAX.after(Duration::from_secs(1)), Instant::MAX);
         assert_eq!(Instant::ZERO.after(Duration::MAX), Instant::MAX);
         assert_eq!(Instant::ZERO.since(Instant::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wall_time_rounds_waits_up_and_saturates() {
+        let time = WallTime::from_seconds(10);
+        assert_eq!(time.after(Duration::from_millis(1)).as_seconds(), 11);
+        assert_eq!(time.after(Duration::from_secs(1)).as_seconds(), 11);
+        assert_eq!(time.after(Duration::MAX).as_seconds(), u64::MAX);
+    }
+
+    #[test]
+    fn only_a_time_beyond_the_usual_skew_is_a_mistake() {
+        let (now, skew) = (WallTime::from_seconds(100), Duration::from_secs(5));
+        assert!(!WallTime::from_seconds(105).is_beyond(now, skew));
+        assert!(WallTime::from_seconds(106).is_beyond(now, skew));
     }
 
     #[test]
