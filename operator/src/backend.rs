@@ -7,48 +7,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+pub use leasehold_core::credential::{LoginState, ServerState, SharedState, Slot};
 use secrecy::SecretString;
 
 use crate::credential::names::Names;
-
-/// One of the two logins of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Slot {
-    /// Passwords of odd generations.
-    A,
-    /// Passwords of even generations.
-    B,
-}
-
-impl Slot {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::A, Self::B];
-
-    /// The last letter of the login's name.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-        }
-    }
-
-    /// The login whose turn it is with the password of this generation; the first generation is 1.
-    pub fn of_generation(generation: u64) -> Self {
-        if generation.is_multiple_of(2) {
-            Self::B
-        } else {
-            Self::A
-        }
-    }
-
-    /// The one that rests.
-    pub fn other(self) -> Self {
-        match self {
-            Self::A => Self::B,
-            Self::B => Self::A,
-        }
-    }
-}
 
 /// What a store keeps of a password: enough to recognise it, useless to log in with.
 ///
@@ -56,46 +18,6 @@ impl Slot {
 /// that it can be applied again byte for byte (C6). Redis: the lower-case hex of its SHA-256.
 #[derive(Clone, Debug)]
 pub struct Verifier(pub SecretString);
-
-/// A login as the store shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoginState {
-    /// There is none.
-    Absent,
-    /// One of this name exists that is not ours; who owns it, as far as it says.
-    Foreign(String),
-    /// Ours.
-    Ours {
-        /// Generation of its password; Redis, which keeps none, says 1 for A and 2 for B.
-        generation: u64,
-        /// [`fingerprint`] of the verifier that it was given.
-        fingerprint: String,
-        /// Attributes and grants are as wanted.
-        is_in_shape: bool,
-        /// Open sessions under it.
-        sessions: u64,
-    },
-}
-
-/// The shared part as the store shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SharedState {
-    /// It lacks something, or differs.
-    Drifted,
-    /// As wanted.
-    InShape,
-    /// Something of a needed name is not ours: what, and who owns it.
-    Foreign(String),
-}
-
-/// All that a store shows of one service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerState {
-    /// Owner role, database, schema.
-    pub shared: SharedState,
-    /// Login A, login B.
-    pub logins: [LoginState; 2],
-}
 
 /// First 16 hex digits of the SHA-256 of a verifier: tells two of them apart and gives nothing away.
 pub fn fingerprint(verifier: &str) -> String {
@@ -231,13 +153,6 @@ pub struct Subject<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn generations_take_turns_at_the_two_logins() {
-        let slots: Vec<_> = (1..=4).map(Slot::of_generation).collect();
-        assert_eq!(slots, [Slot::A, Slot::B, Slot::A, Slot::B]);
-        assert_eq!(Slot::A.other().other(), Slot::A);
-    }
 
     #[test]
     fn a_fingerprint_tells_verifiers_apart_and_is_short() {
