@@ -18,7 +18,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt, core::DeserializeGuard};
 use kube_runtime::reflector::ObjectRef;
 use leasehold_crds::ClusterService;
@@ -39,12 +39,15 @@ pub type Trigger = ObjectRef<Guarded>;
 
 /// More than the objects of a large installation; whoever lags further behind looks at all of them.
 const TRIGGERS_MAX: usize = 8192;
+/// What the names of our annotations begin with.
+const ANNOTATIONS: &str = "leasehold.dev/";
 
 /// Everything believed, shared by watches, reconciler and debug view.
 #[derive(Debug)]
 pub struct Beliefs {
     inner: Mutex<Inner>,
     triggers: broadcast::Sender<Trigger>,
+    wakes: broadcast::Sender<Trigger>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +72,30 @@ struct ServiceBelief {
     /// Only terms that came after it are announced if it has no history yet.
     first_seen: Instant,
     generation: Option<i64>,
+    commands: Commands,
+}
+
+/// What else than its spec asks for work on credentials; status and leaders do not.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Commands {
+    is_deleted: bool,
+    finalizers: Vec<String>,
+    /// Annotations of ours.
+    annotations: BTreeMap<String, String>,
+}
+
+impl Commands {
+    fn of(metadata: &ObjectMeta) -> Self {
+        let ours = |(name, _): &(&String, &String)| name.starts_with(ANNOTATIONS);
+        let annotations = metadata.annotations.iter().flatten().filter(ours);
+        Self {
+            is_deleted: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.clone().unwrap_or_default(),
+            annotations: annotations
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        }
+    }
 }
 
 /// How a watch fares.
@@ -86,9 +113,11 @@ pub struct WatchState {
 impl Default for Beliefs {
     fn default() -> Self {
         let (triggers, _) = broadcast::channel(TRIGGERS_MAX);
+        let (wakes, _) = broadcast::channel(TRIGGERS_MAX);
         Self {
             inner: Mutex::default(),
             triggers,
+            wakes,
         }
     }
 }
@@ -97,6 +126,22 @@ impl Beliefs {
     /// Triggers from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Trigger> {
         self.triggers.subscribe()
+    }
+
+    /// Whose credentials may need work, from now on.
+    pub fn subscribe_credentials(&self) -> broadcast::Receiver<Trigger> {
+        self.wakes.subscribe()
+    }
+
+    /// The credentials of a ClusterService may need work.
+    pub fn wake(&self, namespace: &str, name: &str) {
+        // Nobody listens while another replica leads.
+        let _ = self.wakes.send(Trigger::new(name).within(namespace));
+    }
+
+    /// The status of a ClusterService may have changed.
+    pub fn touch(&self, namespace: &str, name: &str) {
+        self.trigger(namespace, [name.to_owned()]);
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -219,16 +264,18 @@ impl Beliefs {
             Err(_) => None,
         };
         let generation = service.meta().generation;
+        let commands = Commands::of(service.meta());
         let mut inner = self.inner();
         let mut concerned = BTreeSet::from([name.clone()]);
         let known = inner
             .services
             .get(&(namespace.clone(), name.clone()))
             .cloned();
-        if known
+        let is_changed = known
             .as_ref()
-            .is_none_or(|it| it.generation != generation || it.cluster_id != cluster_id)
-        {
+            .is_none_or(|it| it.generation != generation || it.cluster_id != cluster_id);
+        let is_asked = is_changed || known.as_ref().is_some_and(|it| it.commands != commands);
+        if is_changed {
             for id in [
                 known.as_ref().and_then(|it| it.cluster_id.clone()),
                 cluster_id.clone(),
@@ -251,9 +298,18 @@ impl Beliefs {
             cluster_id,
             first_seen,
             generation,
+            commands,
         };
-        inner.services.insert((namespace.clone(), name), belief);
+        inner
+            .services
+            .insert((namespace.clone(), name.clone()), belief);
         drop(inner);
+        if is_asked {
+            // An older one of the same id may have stood in the way of the others.
+            for name in &concerned {
+                self.wake(&namespace, name);
+            }
+        }
         self.trigger(&namespace, concerned);
     }
 
@@ -277,6 +333,9 @@ impl Beliefs {
             inner.leases.retain(|key, belief| is_left(key, belief));
         }
         drop(inner);
+        for name in &concerned {
+            self.wake(namespace, name);
+        }
         self.trigger(namespace, concerned);
     }
 

@@ -6,3 +6,4 @@
 //! | [`cluster_service`] | hands settings to the pods, shows who leads, announces every change |
 
 pub mod cluster_service;
+pub(crate) mod drive;

@@ -51,6 +51,35 @@ fn a_lease_concerns_every_service_of_its_cluster_and_no_other() {
     assert_eq!(drained(&mut triggers), Vec::<String>::new());
 }
 
+#[test]
+fn credentials_are_looked_at_when_spec_commands_or_deletion_change_and_not_for_a_status() {
+    let (beliefs, now) = (Beliefs::default(), Instant::now());
+    let mut wakes = beliefs.subscribe_credentials();
+    let mut billing = service("billing", 1, &json!({}));
+    let note = |it: &Guarded| beliefs.note_service(it, now);
+    note(&billing);
+    assert_eq!(drained(&mut wakes), ["billing"]);
+    billing.0.as_mut().unwrap().status = Some(leasehold_crds::ClusterServiceStatus::default());
+    note(&billing);
+    assert_eq!(
+        drained(&mut wakes),
+        Vec::<String>::new(),
+        "a status asks for nothing"
+    );
+    billing.meta_mut().annotations = Some([("example.com/x".to_owned(), "1".to_owned())].into());
+    note(&billing);
+    assert_eq!(drained(&mut wakes), Vec::<String>::new());
+    billing.meta_mut().annotations =
+        Some([("leasehold.dev/rotate".to_owned(), "1".to_owned())].into());
+    note(&billing);
+    assert_eq!(drained(&mut wakes), ["billing"]);
+    billing.meta_mut().deletion_timestamp = Some(
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+    );
+    note(&billing);
+    assert_eq!(drained(&mut wakes), ["billing"]);
+}
+
 fn member(pod: &str, revision: u64) -> DeserializeGuard<Lease> {
     let mut lease = lease(&format!("billing.member.{pod}"), revision, pod);
     let labels = lease.labels_mut();

@@ -10,21 +10,17 @@ pub mod plan;
 pub mod status;
 
 use std::{
-    convert::Infallible,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream};
-use kube_runtime::{
-    controller::{self, Action, applier},
-    reflector::Store,
-};
+use futures::{FutureExt, future::BoxFuture};
+use kube_runtime::{controller::Action, reflector::Store};
 use leasehold_crds::{ClusterScope, ClusterService};
-use tokio::sync::broadcast::{self, error::RecvError};
 
+use super::drive::Drive;
 use crate::{
-    belief::{Guarded, Trigger, key},
+    belief::{Guarded, key},
     context::Context,
     error::Error,
 };
@@ -40,13 +36,6 @@ pub async fn run(
     store: Store<Guarded>,
     ending: impl Future<Output = ()> + Send + 'static,
 ) {
-    let triggers = triggers(&context, &store)
-        .filter(move |trigger| {
-            // Another controller serves the other namespaces.
-            let is_elsewhere = |it: &Trigger| region.is_some() && it.namespace != region;
-            future::ready(!trigger.as_ref().is_ok_and(is_elsewhere))
-        })
-        .take_until(ending.boxed());
     let reconciled = {
         let store = store.clone();
         move |service: Arc<Guarded>, context: Arc<Context>| -> BoxFuture<'static, _> {
@@ -54,57 +43,15 @@ pub async fn run(
             async move { reconcile(&service, &context, &store).await }.boxed()
         }
     };
-    let config = controller::Config::default().concurrency(CONCURRENCY);
-    applier(
-        reconciled,
-        error_policy,
-        context,
-        store,
-        Box::pin(triggers),
-        config,
-    )
-    .for_each(|result| async move {
-        match result {
-            // Errors of a pass are logged where they happen.
-            Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
-            // A trigger for an object that is gone.
-            Err(error) => tracing::debug!(%error, "nothing to reconcile"),
-        }
-    })
-    .await;
-}
-
-/// Every object once, then those that news concerns.
-fn triggers(
-    context: &Context,
-    store: &Store<Guarded>,
-) -> impl Stream<Item = Result<Trigger, Infallible>> + Send + use<> {
     let news = context.beliefs.subscribe();
-    let all = stream::iter(every_object(store));
-    let later = stream::unfold((news, store.clone()), move |(mut news, store)| async move {
-        let triggers = next_triggers(&mut news, &store).await?;
-        Some((stream::iter(triggers), (news, store)))
-    });
-    all.chain(later.flatten()).map(Ok)
-}
-
-fn every_object(store: &Store<Guarded>) -> Vec<Trigger> {
-    let objects = store.state();
-    objects
-        .iter()
-        .map(|it| Trigger::from_obj(it.as_ref()))
-        .collect()
-}
-
-async fn next_triggers(
-    news: &mut broadcast::Receiver<Trigger>,
-    store: &Store<Guarded>,
-) -> Option<Vec<Trigger>> {
-    match news.recv().await {
-        Ok(trigger) => Some(vec![trigger]),
-        Err(RecvError::Lagged(_)) => Some(every_object(store)),
-        Err(RecvError::Closed) => None,
-    }
+    let drive = Drive {
+        region,
+        news,
+        concurrency: CONCURRENCY,
+    };
+    drive
+        .run(context, store, reconciled, error_policy, ending)
+        .await;
 }
 
 /// One pass over one object: observe, plan, apply with status.
