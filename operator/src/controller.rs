@@ -3,7 +3,8 @@
 //!
 //! | Controller | Does |
 //! | --- | --- |
+//! | [`drive`] | what they have in common |
 //! | [`cluster_service`] | hands settings to the pods, shows who leads, announces every change |
 
 pub mod cluster_service;
-pub(crate) mod drive;
+pub mod drive;
