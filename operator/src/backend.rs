@@ -5,6 +5,8 @@
 //! none) and two logins that take turns. Every call is idempotent, looks before it writes, and never
 //! touches what is not marked as ours. Calls may be dropped at any await: the next one repairs.
 
+pub mod postgres;
+
 use std::{collections::BTreeMap, fmt::Write as _};
 
 pub use leasehold_core::credential::{LoginState, ServerState, SharedState, Slot};
@@ -102,8 +104,11 @@ pub enum BackendError {
         /// Who owns it, as far as it says.
         owner: String,
     },
-    /// The server knows a newer password than the one it was asked to set (C5).
-    #[error("{server}: {login} has generation {found} already, newer than {ours}")]
+    /// The server knows a newer password than the one it was asked to set or end, or another one of the
+    /// same generation (C5).
+    #[error(
+        "{server}: {login} has another password, of generation {found}; it is not changed for generation {ours}"
+    )]
     Newer {
         /// Host and port.
         server: String,

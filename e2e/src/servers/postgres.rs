@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use sqlx::{Connection as _, PgConnection};
 
 use super::{Account, INSTALL, PORT_TRIES, START_MAX, holds, in_path, password, write_secret};
+use crate::control_plane::certificates::CertificateFiles;
 use crate::control_plane::folder::Folder;
 use crate::control_plane::ports;
 use crate::error::{Error, Result, Step};
@@ -21,6 +22,8 @@ use crate::wait;
 /// Its superuser, and the user of its URL.
 const USER: &str = "leasehold";
 const PROGRAMS: [&str; 2] = ["initdb", "postgres"];
+/// Environment variable that names the folder of another version's programs.
+const BIN: &str = "POSTGRES_BIN";
 /// How long a shutdown may take before the server is killed.
 const STOP_MAX: Duration = Duration::from_secs(20);
 /// What is killed, and what is stopped where it stands, obeys at once.
@@ -118,6 +121,38 @@ impl Postgres {
     pub async fn restart(&self) -> Result<()> {
         self.stop();
         self.serve(self.port, &self.url).await
+    }
+
+    /// Offers TLS with this certificate to new connections, beside plain ones.
+    pub async fn offer_tls(&self, files: &CertificateFiles) -> Result<()> {
+        for (from, name) in [
+            (&files.certificate, "server.crt"),
+            (&files.key, "server.key"),
+        ] {
+            let reading = || format!("reading {}", from.display());
+            let text = std::fs::read_to_string(from).step(reading)?;
+            let path = self.data().join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error.into());
+                }
+                _ => write_secret(&path, &text, self.account)?,
+            }
+        }
+        let mut client = PgConnection::connect(&self.url).await?;
+        for statement in ["ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"] {
+            sqlx::query(statement).execute(&mut client).await?;
+        }
+        client.close().await?;
+        // A server process learns of it some time later.
+        let is_on = || async {
+            let mut client = PgConnection::connect(&self.url).await?;
+            let on: String = sqlx::query_scalar("SHOW ssl")
+                .fetch_one(&mut client)
+                .await?;
+            Ok((on == "on").then_some(()))
+        };
+        wait::until("TLS to be on", START_MAX, is_on).await
     }
 
     async fn start_empty(&mut self) -> Result<()> {
@@ -256,9 +291,21 @@ fn all_of(process: &Process) -> Result<Vec<ProcessRecord>> {
     Ok(all)
 }
 
-/// The folder of the server's programs: in `PATH`, or where Debian has them,
-/// where the newest version is taken.
+/// The folder of the server's programs: the one that is given, in `PATH`, or where
+/// Debian has them, where the newest version is taken.
 fn programs() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os(BIN) {
+        let folder = PathBuf::from(folder);
+        let missing = || {
+            Error::new(format!(
+                "{BIN}: found no initdb and postgres in {}",
+                folder.display()
+            ))
+        };
+        return holds(&folder, &PROGRAMS)
+            .then_some(folder.clone())
+            .ok_or_else(missing);
+    }
     if let Some(folder) = in_path(&PROGRAMS) {
         return Ok(folder);
     }

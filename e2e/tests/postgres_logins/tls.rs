@@ -1,0 +1,90 @@
+//! A server that must prove who it is.
+
+use leasehold_e2e::control_plane::certificates::Authority;
+use leasehold_e2e::error::Result;
+use leasehold_operator::backend::postgres::{Endpoint, Server, Tls, TlsMode};
+use leasehold_operator::backend::{BackendError, Slot};
+
+use crate::ground::{Ground, error, pair, subject};
+
+#[tokio::test]
+async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
+    let ground = Ground::start().await?;
+    let folder = tempfile::tempdir()?;
+    let (ours, other) = (folder.path().join("ours"), folder.path().join("other"));
+    let (authority, stranger) = (Authority::create(&ours)?, Authority::create(&other)?);
+    // Without TLS there is nobody to check.
+    let ca = std::fs::read_to_string(authority.ca())?;
+    let wrong_ca = std::fs::read_to_string(stranger.ca())?;
+    let server = |host: &str, mode, ca: Option<&String>| {
+        let endpoint = Endpoint {
+            host: host.to_owned(),
+            tls: Tls {
+                mode,
+                ca: ca.cloned(),
+            },
+            ..ground.endpoint()
+        };
+        Server::new(endpoint, ground.admin.clone())
+    };
+    let subject = subject("billing");
+    let plain = server("127.0.0.1", TlsMode::Require, None);
+    let refused = error(plain.look(&subject).await);
+    assert!(
+        matches!(refused, BackendError::Unreachable { .. }),
+        "{refused}"
+    );
+
+    ground
+        .server
+        .offer_tls(&authority.server("postgres", &["localhost"])?)
+        .await?;
+    let full = server("localhost", TlsMode::VerifyFull, Some(&ca));
+    let pair = pair();
+    full.provision(&subject).await?;
+    full.set_login(&subject, 1, &pair.verifier).await?;
+    full.verify(&subject, Slot::A, &pair.password).await?;
+    let encrypted = "SELECT count(*)::text FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) \
+         WHERE s.ssl AND a.application_name = 'leasehold-operator'";
+    assert_ne!(ground.ask(encrypted).await?, "0");
+    let findings = full.preflight().await;
+    let tls = findings
+        .iter()
+        .find(|finding| finding.condition == "TlsVerified");
+    assert_eq!(
+        tls.and_then(|finding| finding.is_met),
+        Some(true),
+        "{findings:?}"
+    );
+
+    for (host, mode, ca) in [
+        ("127.0.0.1", TlsMode::VerifyFull, Some(&ca)), // another name than the certificate's
+        ("localhost", TlsMode::VerifyFull, Some(&wrong_ca)),
+        ("localhost", TlsMode::VerifyFull, None),
+        ("localhost", TlsMode::VerifyCa, Some(&wrong_ca)),
+    ] {
+        let operator = server(host, mode, ca);
+        let refused = error(operator.look(&subject).await);
+        assert!(
+            matches!(refused, BackendError::Unreachable { .. }),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("certificate"), "{refused}");
+        let findings = operator.preflight().await;
+        let reached = findings
+            .iter()
+            .find(|finding| finding.condition == "Reachable");
+        assert_eq!(
+            reached.map(|finding| finding.reason),
+            Some("TlsFailed"),
+            "{findings:?}"
+        );
+    }
+    server("127.0.0.1", TlsMode::VerifyCa, Some(&ca))
+        .look(&subject)
+        .await?;
+    server("127.0.0.1", TlsMode::Require, None)
+        .look(&subject)
+        .await?;
+    Ok(())
+}
