@@ -20,11 +20,15 @@
 //! written back; a Secret that is not ours; a server that cannot be reached, of which there is no
 //! [`ServerState`] to decide about.
 
+mod former;
+mod spare;
+
+use self::former::Former;
 use super::Slot;
-use super::judge::{Judged, Standing, largest};
-use super::plan::{Conflict, Deletion, Keep, Marks, Policy, Step, Waiting, Which, Why};
+use super::judge::{Judged, Standing};
+use super::plan::{Conflict, Deletion, Policy, Step, Which, Why};
 use super::server::{LoginState, ServerState, SharedState, Tried};
-use super::stored::{Entry, Stored};
+use super::stored::Stored;
 use crate::time::{Duration, WallTime};
 
 /// Clocks of two machines may differ by this much; a time further ahead is a mistake.
@@ -76,13 +80,6 @@ struct View<'a> {
     current: Option<Judged<'a>>,
     next: Option<Judged<'a>>,
     previous: Option<Judged<'a>>,
-}
-
-/// What the former login asks for.
-enum Former {
-    Gone,
-    Waits(Waiting, WallTime),
-    Needs(Step),
 }
 
 impl View<'_> {
@@ -138,83 +135,6 @@ impl View<'_> {
         Why::Lost
     }
 
-    /// A new password, in the slot that can best be spared.
-    fn begin(&self, why: Why) -> Step {
-        let kept = self.most_needed();
-        let current = self.stored.current.as_ref();
-        let slot = kept
-            .or(current.map(|entry| entry.slot))
-            .map_or(Slot::A, Slot::other);
-        if let LoginState::Foreign(_) = self.server.login(slot) {
-            return self.conflict(slot);
-        }
-        let is_kept_there = |entry: &Entry| Some(entry.slot) == kept && entry.slot != slot;
-        let previous = match (&self.stored.previous, current, kept) {
-            (Some(previous), _, _) if is_kept_there(previous) => Keep::AsItIs,
-            (_, None, Some(kept)) => self.bare(kept), // without a current entry nothing else names it
-            _ => Keep::Nothing,
-        };
-        Step::WriteNext {
-            generation: slot.generation_above(largest(self.stored, self.server)),
-            previous,
-            why,
-        }
-    }
-
-    /// The login that most clients use: the current one, unless it is dead and the server knows better.
-    fn most_needed(&self) -> Option<Slot> {
-        let current = self.current.map(|current| current.entry.slot);
-        if self.current.is_some_and(|current| current.is_sound()) {
-            return current;
-        }
-        let alive = |slot: &Slot| self.is_alive(*slot);
-        let is_later = |slot: &Slot| match self.server.login(*slot) {
-            LoginState::Ours { generation, .. } if self.policy.counts => {
-                let ours = self.current.and_then(|current| current.entry.generation);
-                ours.is_none_or(|ours| ours < *generation)
-            }
-            _ => false,
-        };
-        if let Some(slot) = current.filter(|slot| alive(slot) && !is_later(slot)) {
-            return Some(slot); // its password was edited, its clients still know the real one
-        }
-        Slot::ALL
-            .into_iter()
-            .filter(alive)
-            .max_by_key(|slot| self.weight(*slot))
-    }
-
-    /// Of two logins the Secret names neither as the current one; the heavier stays.
-    fn weight(&self, slot: Slot) -> u64 {
-        let former = self.stored.previous.as_ref().map(|entry| entry.slot);
-        match self.server.login(slot) {
-            LoginState::Ours { generation, .. } if self.policy.counts => *generation,
-            LoginState::Ours { .. } if former == Some(slot) => 0,
-            LoginState::Ours { sessions, .. } => sessions.saturating_add(1),
-            LoginState::Absent | LoginState::Foreign(_) => 0,
-        }
-    }
-
-    /// A password was staged for a login that has a later one, which the Secret does not know: it was
-    /// put back from long ago. Clients may use the later one, so it gets its grace.
-    fn later_than_staged(&self) -> Option<u64> {
-        let staged = self.next.filter(|next| next.standing == Standing::Dead)?;
-        let current = self.current.filter(Judged::is_sound)?;
-        match self.server.login(staged.entry.slot) {
-            LoginState::Ours { generation, .. }
-                if self.policy.counts
-                    && current.entry.slot != staged.entry.slot
-                    && staged
-                        .entry
-                        .generation
-                        .is_some_and(|ours| ours < *generation) =>
-            {
-                Some(*generation)
-            }
-            _ => None,
-        }
-    }
-
     fn go_on(&self, next: &Judged<'_>) -> Step {
         let slot = next.entry.slot;
         match (next.standing, next.generation) {
@@ -228,18 +148,6 @@ impl View<'_> {
                 generation,
                 previous: self.kept_in_the_turn(slot),
             },
-        }
-    }
-
-    fn kept_in_the_turn(&self, slot: Slot) -> Keep {
-        let other = slot.other();
-        match (self.current, &self.stored.previous) {
-            (Some(current), _) if current.entry.slot == other && current.is_sound() => {
-                Keep::Current
-            }
-            (_, Some(previous)) if previous.slot == other && self.is_alive(other) => Keep::AsItIs,
-            _ if self.is_alive(other) => self.bare(other),
-            _ => Keep::Nothing,
         }
     }
 
@@ -295,95 +203,6 @@ impl View<'_> {
         }
     }
 
-    fn former(&self, current: Slot) -> Former {
-        let slot = current.other();
-        let login = self.server.login(slot);
-        let Some(former) = self.previous else {
-            return match login {
-                LoginState::Ours { generation, .. } => Former::Needs(Step::KeepStray {
-                    generation: *generation,
-                }),
-                LoginState::Absent | LoginState::Foreign(_) => Former::Gone,
-            };
-        };
-        let since = self.stored.previous_since.unwrap_or(self.now);
-        let latest = since.after(self.policy.max_grace.max(self.policy.grace));
-        let earliest = if self.policy.pooled {
-            latest
-        } else {
-            since.after(self.policy.grace)
-        };
-        let mends = former.standing == Standing::Unset && self.now < earliest;
-        if former.entry.slot == current {
-            return Former::Needs(Step::ForgetPrevious); // edited: that login is in use
-        }
-        match login {
-            _ if mends => Former::Needs(set(Which::Previous, &former)),
-            LoginState::Absent | LoginState::Foreign(_) => Former::Needs(Step::ForgetPrevious),
-            LoginState::Ours { generation, .. }
-                if self.policy.counts && former.generation != Some(*generation) =>
-            {
-                Former::Needs(Step::KeepStray {
-                    generation: *generation,
-                })
-            }
-            LoginState::Ours { sessions, .. } => {
-                let open = *sessions;
-                let is_over = self.now >= latest || self.now >= earliest && open == 0;
-                let soon = latest.min(self.now.after(COUNT_EVERY));
-                match former.generation {
-                    Some(generation) if is_over => {
-                        Former::Needs(Step::EndPrevious { slot, generation })
-                    }
-                    _ if self.policy.pooled => {
-                        Former::Waits(Waiting::Pooled { until: latest }, latest)
-                    }
-                    _ if self.now < earliest => {
-                        Former::Waits(Waiting::Grace { until: earliest }, earliest)
-                    }
-                    _ => Former::Waits(
-                        Waiting::Sessions {
-                            open,
-                            until: latest,
-                        },
-                        soon,
-                    ),
-                }
-            }
-        }
-    }
-
-    /// What the annotations should say, if they do not.
-    fn marks(&self, current: &Judged<'_>) -> Option<Marks> {
-        let is_date = |date: &WallTime| !date.is_beyond(self.now, SKEW);
-        let rotated_at = self.stored.rotated_at.filter(is_date);
-        let since = self.stored.previous_since.filter(is_date);
-        let generation = current.generation?;
-        let previous = self
-            .previous
-            .and_then(|former| Some((former.entry, former.generation?)));
-        let is_current_right = current.entry.generation == Some(generation) && rotated_at.is_some();
-        let is_previous_right = previous.is_none_or(|(entry, generation)| {
-            entry.generation == Some(generation) && since.is_some()
-        });
-        if is_current_right && is_previous_right {
-            return None;
-        }
-        // With all annotations gone nobody knows which trigger was handled: none rotates again.
-        let is_wiped = current.entry.generation.is_none();
-        let trigger = if is_wiped {
-            &self.policy.trigger
-        } else {
-            &self.stored.trigger
-        };
-        Some(Marks {
-            generation,
-            previous: previous.map(|(_, generation)| (generation, since.unwrap_or(self.now))),
-            rotated_at: rotated_at.unwrap_or(self.now),
-            trigger: trigger.clone(),
-        })
-    }
-
     fn must_be_set(&self, judged: &Judged<'_>) -> bool {
         judged.standing == Standing::Unset || self.was_let_in(judged) == Some(false)
     }
@@ -399,25 +218,6 @@ impl View<'_> {
 
     fn is_alive(&self, slot: Slot) -> bool {
         matches!(self.server.login(slot), LoginState::Ours { .. })
-    }
-
-    fn bare(&self, slot: Slot) -> Keep {
-        let current = self
-            .stored
-            .current
-            .as_ref()
-            .filter(|entry| entry.slot == slot);
-        match self.server.login(slot) {
-            LoginState::Ours { generation, .. } => {
-                let counted = current
-                    .filter(|_| !self.policy.counts)
-                    .and_then(|entry| entry.generation);
-                Keep::Bare {
-                    generation: counted.unwrap_or(*generation),
-                }
-            }
-            LoginState::Absent | LoginState::Foreign(_) => Keep::Nothing,
-        }
     }
 
     fn conflict(&self, slot: Slot) -> Step {

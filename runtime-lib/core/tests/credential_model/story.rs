@@ -1,8 +1,9 @@
 //! Create, rotate, rotate, delete: with crashes and hands between any two effects.
 
+use crate::hand::Hand;
 use crate::operator::{Decided, Order};
 use crate::server::Guard;
-use crate::world::{Hand, World};
+use crate::world::World;
 
 /// What happens beside the story. Effects count from 1.
 #[derive(Clone, Debug, Default)]

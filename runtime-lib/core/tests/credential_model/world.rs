@@ -2,8 +2,9 @@
 
 use leasehold_core::credential::Slot;
 
+use crate::hand::{Hand, edit};
 use crate::operator::{Decided, Effect, Operator, Order, Phase};
-use crate::secret::{Kept, Secret};
+use crate::secret::Secret;
 use crate::server::{Guard, Store};
 
 /// A tick is one grace period.
@@ -46,6 +47,8 @@ pub(crate) struct World {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Judge {
     pub(crate) broken: Option<&'static str>,
+    /// The store compares nothing, so only ends are judged.
+    pub(crate) forgives: bool,
     /// Somebody broke it by hand, and it is not repaired yet.
     is_excused: bool,
     /// Generations of logins that were dropped by hand, and not set since: the server forgot them, so
@@ -59,49 +62,6 @@ pub(crate) struct Judge {
     pub(crate) refused_late: bool,
     /// A former login was ended.
     pub(crate) ended: bool,
-}
-
-/// What people do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hand {
-    DeleteSecret,
-    /// A password of one's own in the current keys.
-    EditPassword,
-    EditVerifier,
-    /// All keys are gone, the object stays.
-    EmptySecret,
-    RemoveCurrent,
-    RemoveNext,
-    RemovePrevious,
-    WipeAnnotations,
-    /// Annotations of a clock that was a year ahead.
-    DateAhead,
-    /// Its generation becomes this.
-    Renumber(u64),
-    Drop(Slot),
-    Deform(Slot),
-    DropAll,
-}
-
-impl Hand {
-    pub(crate) const ALL: [Self; 16] = [
-        Self::DeleteSecret,
-        Self::EditPassword,
-        Self::EditVerifier,
-        Self::EmptySecret,
-        Self::RemoveCurrent,
-        Self::RemoveNext,
-        Self::RemovePrevious,
-        Self::WipeAnnotations,
-        Self::DateAhead,
-        Self::Renumber(1),
-        Self::Renumber(9),
-        Self::Drop(Slot::A),
-        Self::Drop(Slot::B),
-        Self::Deform(Slot::A),
-        Self::Deform(Slot::B),
-        Self::DropAll,
-    ];
 }
 
 impl World {
@@ -194,8 +154,10 @@ impl World {
             }
             Effect::Release => self.is_released = true,
         }
-        self.judge_grace(&before);
-        self.check();
+        if !self.judge.forgives {
+            self.judge_grace(&before);
+            self.check();
+        }
     }
 
     fn write(&mut self, secret: &Secret) {
@@ -373,46 +335,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-fn edit(secret: &mut Secret, hand: Hand) {
-    const OWN: Option<u8> = Some(200);
-    match hand {
-        Hand::EditPassword => change(&mut secret.current, |kept| kept.password = OWN),
-        Hand::EditVerifier => change(&mut secret.current, |kept| kept.verifier = OWN),
-        Hand::Renumber(generation) => {
-            change(&mut secret.current, |kept| {
-                kept.generation = readable(kept, generation);
-            });
-        }
-        Hand::EmptySecret => {
-            (secret.current, secret.next, secret.previous) = (None, None, None);
-        }
-        Hand::RemoveCurrent => secret.current = None,
-        Hand::RemoveNext => secret.next = None,
-        Hand::RemovePrevious => secret.previous = None,
-        Hand::WipeAnnotations => {
-            for kept in [&mut secret.current, &mut secret.next, &mut secret.previous] {
-                change(kept, |kept| kept.generation = None);
-            }
-            (secret.rotated_at, secret.previous_since, secret.trigger) = (None, None, None);
-        }
-        Hand::DateAhead => {
-            let ahead = |time: u64| time + 31_536_000;
-            secret.rotated_at = secret.rotated_at.map(ahead);
-            secret.previous_since = secret.previous_since.map(ahead);
-        }
-        Hand::DeleteSecret | Hand::Drop(_) | Hand::Deform(_) | Hand::DropAll => {}
-    }
-}
-
-fn change(kept: &mut Option<Kept>, how: impl FnOnce(&mut Kept)) {
-    if let Some(kept) = kept {
-        how(kept);
-    }
-}
-
-/// A generation of the other slot is no number for this one.
-fn readable(kept: &Kept, generation: u64) -> Option<u64> {
-    (Slot::of_generation(generation) == kept.slot).then_some(generation)
 }
