@@ -38,6 +38,10 @@ pub const LABEL_CREDENTIAL: &str = "leasehold.dev/credential";
 pub const LABEL_CLUSTER_SERVICE: &str = "leasehold.dev/cluster-service";
 /// Annotation on a Secret of ours: number of the password in force.
 pub const ANNOTATION_GENERATION: &str = "leasehold.dev/generation";
+/// Annotation on a Secret of ours: number of the staged password.
+pub const ANNOTATION_NEXT_GENERATION: &str = "leasehold.dev/next-generation";
+/// Annotation on a Secret of ours: number of the password before.
+pub const ANNOTATION_PREVIOUS_GENERATION: &str = "leasehold.dev/previous-generation";
 /// Annotation on a Secret of ours: since when the password in force is (C3).
 pub const ANNOTATION_ROTATED_AT: &str = "leasehold.dev/rotated-at";
 /// Annotation on a Secret of ours: since when the login before is one (C3).
