@@ -24,10 +24,14 @@ pub(crate) enum Hand {
     Drop(Slot),
     Deform(Slot),
     DropAll,
+    /// The Secret as it was after the first turn, from a backup.
+    RestoreSecret,
+    /// The server as it was then: a backup, or a failover that lost what came later.
+    RestoreServer,
 }
 
 impl Hand {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::DeleteSecret,
         Self::EditPassword,
         Self::EditVerifier,
@@ -44,6 +48,8 @@ impl Hand {
         Self::Deform(Slot::A),
         Self::Deform(Slot::B),
         Self::DropAll,
+        Self::RestoreSecret,
+        Self::RestoreServer,
     ];
 }
 
@@ -74,7 +80,7 @@ pub(crate) fn edit(secret: &mut Secret, hand: Hand) {
             secret.rotated_at = secret.rotated_at.map(ahead);
             secret.previous_since = secret.previous_since.map(ahead);
         }
-        Hand::DeleteSecret | Hand::Drop(_) | Hand::Deform(_) | Hand::DropAll => {}
+        _ => {} // not about keys of the Secret
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) operators: Vec<Operator>,
     pub(crate) judge: Judge,
     version: u64,
+    /// A backup from after the first turn.
+    backup: Option<(Secret, Store)>,
 }
 
 /// What is watched at every instant.
@@ -79,6 +81,7 @@ impl World {
             operators: vec![Operator::default(); operators],
             judge: Judge::default(),
             version: 0,
+            backup: None,
         }
     }
 
@@ -180,10 +183,15 @@ impl World {
             self.judge.owed[current.slot as usize] = None;
         }
         self.version += 1;
-        self.secret = Some(Secret {
+        let secret = Secret {
             version: self.version,
             ..secret.clone()
-        });
+        };
+        if is_turn {
+            self.backup
+                .get_or_insert_with(|| (secret.clone(), self.store.clone()));
+        }
+        self.secret = Some(secret);
     }
 
     fn judge_grace(&mut self, before: &Store) {
@@ -250,6 +258,21 @@ impl World {
             Hand::DeleteSecret => self.secret = None,
             Hand::Drop(slot) => self.store.logins[slot as usize] = None,
             Hand::DropAll => self.store = Store::new(self.store.guard),
+            Hand::RestoreServer => {
+                // What a backup brings back after the service is gone, only a survey can find.
+                if let (Some((_, store)), false) = (&self.backup, self.is_deleted) {
+                    self.store = store.clone();
+                }
+            }
+            Hand::RestoreSecret => {
+                if let (Some((secret, _)), true) = (&self.backup, self.judge.turns > 1) {
+                    self.version += 1;
+                    self.secret = Some(Secret {
+                        version: self.version,
+                        ..secret.clone()
+                    });
+                }
+            }
             Hand::Deform(slot) => {
                 if let Some(login) = &mut self.store.logins[slot as usize] {
                     login.is_in_shape = false;
