@@ -6,6 +6,7 @@
 //! touches what is not marked as ours. Calls may be dropped at any await: the next one repairs.
 
 pub mod postgres;
+pub mod redis;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
