@@ -16,7 +16,7 @@ const PREFIX: &str = "LEASEHOLD_";
 pub(crate) const WEIGHT_MAX: u32 = 1000;
 
 /// Every variable that is read, without the prefix.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 18] = [
     "ALLOW_MEMORY_MULTI_NODE",
     "CLUSTER",
     "CLUSTER_ID",
@@ -28,6 +28,8 @@ const KNOWN: [&str; 16] = [
     "NAMESPACE",
     "NODE_ID",
     "PARTITIONS",
+    "POSTGRES_URL", // read by `binding`
+    "REDIS_URL",    // the same
     "REPLICAS",
     "REVISION",
     "TOKEN_ERA",

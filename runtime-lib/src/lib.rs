@@ -69,10 +69,12 @@
 //! | --- | --- |
 //! | `kubernetes` | leases as `coordination.k8s.io` Leases |
 //! | `metrics` | `Cluster::metrics` |
-//! | `postgres` | `fence::PostgresFences`, which guard what is in a Postgres |
-//! | `redis` | `fence::RedisFences`, which guard what is in a Redis |
+//! | `postgres` | `binding`: a pool whose login is reloaded; `fence::PostgresFences`, which guard what is in a Postgres |
+//! | `redis` | `binding`: a connection whose login is reloaded; `fence::RedisFences`, which guard what is in a Redis |
 //! | `testing` | a store that fails on demand, a test clock, the conformance suite of stores |
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub mod binding;
 mod changes;
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub))] // public under `testing`
 mod clock;
@@ -132,6 +134,8 @@ pub mod kubernetes {
 /// For tests of drivers and of services.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    pub use crate::binding::mounted::MountedSecret;
     pub use crate::clock::Clock;
     #[cfg(feature = "kubernetes")]
     pub use crate::driver::kubernetes::{KubernetesStore, wire};

@@ -36,9 +36,15 @@ pub(crate) const PARTITION_RESTARTED: &str = "partition.restarted";
 pub(crate) const TABLE_PUBLISHED: &str = "table.published";
 /// A table cannot be used.
 pub(crate) const TABLE_REFUSED: &str = "table.refused";
+/// A client went over to other credentials.
+pub(crate) const BINDING_CHANGED: &str = "binding.changed";
+/// A binding cannot be read, or its credentials do not let in.
+pub(crate) const BINDING_REFUSED: &str = "binding.refused";
+/// Credentials come from a variable, so they cannot be reloaded.
+pub(crate) const BINDING_FIXED: &str = "binding.fixed";
 
 /// All keys.
-pub(crate) const ALL: [&str; 17] = [
+pub(crate) const ALL: [&str; 20] = [
     LEADERSHIP_CHANGED,
     LEADERSHIP_WAITS,
     LEASE_UNAVAILABLE,
@@ -56,6 +62,9 @@ pub(crate) const ALL: [&str; 17] = [
     PARTITION_RESTARTED,
     TABLE_PUBLISHED,
     TABLE_REFUSED,
+    BINDING_CHANGED,
+    BINDING_REFUSED,
+    BINDING_FIXED,
 ];
 
 static COUNTS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
