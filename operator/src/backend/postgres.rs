@@ -15,6 +15,7 @@
 //! ([`Server::verify`]).
 
 mod catalog;
+mod ending;
 mod inside;
 mod login;
 mod mark;
@@ -33,7 +34,8 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub use inside::may_name;
 
-use self::session::{Session, Way};
+use self::session::Way;
+use self::transaction::Kept;
 use super::Subject;
 use crate::credential::names::Names;
 
@@ -178,8 +180,9 @@ fn shared_roles(names: &Names) -> [String; 3] {
 pub struct Server {
     endpoint: Endpoint,
     admin: Admin,
-    kept: Mutex<Option<Session>>,
+    kept: Mutex<Kept>,
     logins: Semaphore,
+    patience: u32,
 }
 
 impl Server {
@@ -188,9 +191,18 @@ impl Server {
         Self {
             endpoint,
             admin,
-            kept: Mutex::new(None),
+            kept: Mutex::default(),
             logins: Semaphore::new(LOGINS_MAX),
+            patience: 1,
         }
+    }
+
+    /// Waits so many times as long as usual for connections and answers: for a server on a machine that
+    /// has much else to do.
+    #[must_use]
+    pub fn patient(mut self, times: u32) -> Self {
+        self.patience = times.max(1);
+        self
     }
 
     /// Where it is.
@@ -216,6 +228,7 @@ impl Server {
             user: &self.admin.username,
             password: &self.admin.password,
             database,
+            patience: self.patience,
         }
     }
 }
@@ -226,5 +239,31 @@ impl fmt::Debug for Server {
             .field("endpoint", &self.endpoint.to_string())
             .field("admin", &self.admin.username)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_of_a_server_holds_no_password() {
+        let endpoint = Endpoint {
+            host: "::1".to_owned(),
+            port: 5432,
+            database: "postgres".to_owned(),
+            tls: Tls::default(),
+            pooled: false,
+        };
+        let admin = Admin {
+            username: "keeper".to_owned(),
+            password: "canary".to_owned().into(),
+        };
+        let shown = format!("{admin:?} {:?}", Server::new(endpoint, admin.clone()));
+        assert!(
+            shown.contains("[::1]:5432") && shown.contains("keeper"),
+            "{shown}"
+        );
+        assert!(!shown.contains("canary"), "{shown}");
     }
 }

@@ -199,7 +199,7 @@ impl Server {
     /// Looks into the database of a service, on a connection of its own.
     pub(super) async fn look_inside(&self, subject: &Subject<Wants>) -> Result<Inside, Failure> {
         let database = subject.wants.database(&subject.names);
-        let mut session = Session::open(&self.way(&database)).await?;
+        let mut session = self.enter(&database).await?;
         let inside = Inside::read(&mut session, subject).await?;
         session.close().await;
         Ok(inside)
@@ -212,7 +212,7 @@ impl Server {
         quoted: &Quoted,
     ) -> Result<(), Failure> {
         let database = subject.wants.database(&subject.names);
-        let mut session = Session::open(&self.way(&database)).await?;
+        let mut session = self.enter(&database).await?;
         // A thousand tables at a time.
         for _ in 0..100 {
             let inside = Inside::read(&mut session, subject).await?;

@@ -1,6 +1,4 @@
-//! The two logins of a service: set, tried, ended.
-
-use std::time::{Duration, Instant};
+//! The two logins of a service: set, and tried.
 
 use crate::backend::Slot;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -16,8 +14,6 @@ use crate::backend::{BackendError, Subject, Verifier, fingerprint};
 
 /// What a verifier begins with; Postgres would take any other text for a password, and log it.
 const SCRAM: &str = "SCRAM-SHA-256$";
-/// How long ended sessions may take to go.
-const SESSIONS_MAX: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Creates or alters the login whose turn it is with the password of this generation: attributes,
@@ -135,17 +131,17 @@ impl Server {
             user: &login,
             password,
             database: &database,
+            patience: self.patience,
         };
         let mut session = Session::open_plain(&way).await?;
         let is_owner = wants.privileges == Privileges::Owner;
         let right = if is_owner { "CREATE" } else { "USAGE" };
         let role = quote::text("clusterId", &wants.role(names))?;
         let sql = Sql::new(
-            "SELECT current_user::text AS role, pg_has_role({}, 'MEMBER') AS is_member, \
+            "SELECT current_user::text AS role, \
              pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS is_read_only, \
              has_schema_privilege({}, {}, {}) AS may",
             &[
-                &role,
                 &role,
                 &quote::text("schema", wants.schema())?,
                 &quote::text("privileges", right)?,
@@ -155,10 +151,7 @@ impl Server {
         let rows = session.rows(&what, sql).await?;
         let row = rows.first();
         let role: String = session.column(row, "role")?;
-        let is_member: bool = session.column(row, "is_member")?;
-        // A pooler that clears its sessions also forgets whose they are.
-        let is_right_role =
-            role == wants.role(names) || self.endpoint.pooled && role == login && is_member;
+        let is_right_role = role == wants.role(names);
         let writes = wants.privileges != Privileges::ReadOnly;
         let problem = if !is_right_role {
             Some(format!(
@@ -187,164 +180,6 @@ impl Server {
         }
     }
 
-    /// Ends a login whatever its generation is: the end of a service.
-    pub async fn end_login(
-        &self,
-        subject: &Subject<Wants>,
-        slot: Slot,
-    ) -> Result<(), BackendError> {
-        self.end(subject, slot, None).await
-    }
-
-    /// Ends the login of a generation that was replaced. Refuses if the login has a newer one: whoever
-    /// stood still since would lock the service out (C5).
-    pub async fn end_generation(
-        &self,
-        subject: &Subject<Wants>,
-        generation: u64,
-    ) -> Result<(), BackendError> {
-        self.end(subject, Slot::of_generation(generation), Some(generation))
-            .await
-    }
-
-    async fn end(
-        &self,
-        subject: &Subject<Wants>,
-        slot: Slot,
-        generation: Option<u64>,
-    ) -> Result<(), BackendError> {
-        let quoted = Quoted::of(subject)?;
-        if !retried(|| self.disable(subject, &quoted, slot, generation)).await? {
-            return Ok(());
-        }
-        let name = subject.names.login(slot);
-        self.end_sessions(&name)
-            .await
-            .map_err(Failure::into_error)?;
-        retried(|| self.give_up(subject, &quoted, slot)).await?;
-        retried(|| self.drop_login(subject, &quoted, slot, generation)).await
-    }
-
-    /// No new sessions; false if there is no such login.
-    async fn disable(
-        &self,
-        subject: &Subject<Wants>,
-        quoted: &Quoted,
-        slot: Slot,
-        generation: Option<u64>,
-    ) -> Result<bool, Failure> {
-        let name = subject.names.login(slot);
-        let mut work = self.begin(&name).await?;
-        let catalog = Catalog::read(&mut work.session, subject).await?;
-        let Some(role) = catalog.roles.get(&name) else {
-            work.roll_back().await?;
-            return Ok(false);
-        };
-        self.refuse_newer(subject, slot, &role.comment, generation)?;
-        let login = quoted.login(slot);
-        let mut sql = Sql::new("", &[]);
-        if !role.is_reachable {
-            join(&mut sql, &work.session, login);
-        }
-        sql.push("ALTER ROLE {} NOLOGIN;", &[login]);
-        let what = format!("closing the login {name}");
-        self.change(work, &what, sql).await?;
-        Ok(true)
-    }
-
-    /// Ends the sessions of a login and waits until the server has forgotten them.
-    async fn end_sessions(&self, login: &str) -> Result<(), Failure> {
-        let name = quote::text("name", login)?;
-        let started = Instant::now();
-        loop {
-            // The server itself waits for each of them.
-            let sql = Sql::new(
-                "SELECT pg_terminate_backend(a.pid, 1000) AS is_gone FROM pg_stat_activity a \
-                 WHERE a.usename = {} AND a.pid <> pg_backend_pid()",
-                &[&name],
-            );
-            let what = format!("ending the sessions of {login}");
-            let (work, rows) = self.hold().await.start(&what, sql).await?;
-            work.keep();
-            if rows.is_empty() {
-                return Ok(());
-            }
-            if started.elapsed() > SESSIONS_MAX {
-                return Err(BackendError::Refused {
-                    server: self.endpoint.to_string(),
-                    what,
-                    problem: format!("{} of them do not end", rows.len()),
-                }
-                .into());
-            }
-        }
-    }
-
-    /// What the login made while it was not the owner (after SET ROLE NONE, or behind a pooler that
-    /// clears its sessions) goes to the owner; what it was granted goes.
-    async fn give_up(
-        &self,
-        subject: &Subject<Wants>,
-        quoted: &Quoted,
-        slot: Slot,
-    ) -> Result<(), Failure> {
-        let (hold, login) = (self.hold().await, quoted.login(slot));
-        let (mut work, _) = hold.start("looking", Sql::new("SELECT 1", &[])).await?;
-        let catalog = Catalog::read(&mut work.session, subject).await?;
-        let Some(role) = catalog.roles.get(&subject.names.login(slot)) else {
-            work.keep();
-            return Ok(());
-        };
-        let ours = catalog
-            .database
-            .as_ref()
-            .filter(|found| found.owner == subject.names.owner());
-        let holds = self.holds(&mut work.session, &[role.id]).await?;
-        work.keep();
-        let database = ours.map(|found| found.id);
-        let concerned = |id: i64| holds.iter().any(|hold| hold.database_id == id);
-        let inside = subject.wants.database(&subject.names);
-        let place = match database {
-            Some(id) if concerned(id) || concerned(0) => &inside,
-            None if concerned(0) => &self.endpoint.database,
-            _ => return Ok(()),
-        };
-        let mut session = Session::open(&self.way(place)).await?;
-        let mut sql = Sql::new("BEGIN;", &[]);
-        if catalog.roles.contains_key(&subject.names.owner()) {
-            sql.push("REASSIGN OWNED BY {} TO {};", &[login, &quoted.owner]);
-        }
-        sql.push("DROP OWNED BY {}; COMMIT", &[login]);
-        let what = format!("taking what {} was granted", subject.names.login(slot));
-        session.run(&what, sql).await?;
-        session.close().await;
-        Ok(())
-    }
-
-    async fn drop_login(
-        &self,
-        subject: &Subject<Wants>,
-        quoted: &Quoted,
-        slot: Slot,
-        generation: Option<u64>,
-    ) -> Result<(), Failure> {
-        let name = subject.names.login(slot);
-        let mut work = self.begin(&name).await?;
-        let catalog = Catalog::read(&mut work.session, subject).await?;
-        let Some(role) = catalog.roles.get(&name) else {
-            return work.roll_back().await;
-        };
-        self.refuse_newer(subject, slot, &role.comment, generation)?;
-        let holds = self.holds(&mut work.session, &[role.id]).await?;
-        if !holds.is_empty() {
-            work.roll_back().await?;
-            return Err(self.held(&name, &holds).into());
-        }
-        let sql = Sql::new("DROP ROLE {}", &[quoted.login(slot)]);
-        let what = format!("dropping the login {name}");
-        self.change(work, &what, sql).await
-    }
-
     /// Generation and fingerprint of a login that is ours.
     fn password_of(
         &self,
@@ -362,7 +197,7 @@ impl Server {
         }
     }
 
-    fn refuse_newer(
+    pub(super) fn refuse_newer(
         &self,
         subject: &Subject<Wants>,
         slot: Slot,

@@ -124,20 +124,36 @@ impl Server {
             work.unlock().await?;
             return Ok(None);
         }
-        let sql = Sql::new(
-            "DROP DATABASE IF EXISTS {} WITH (FORCE)",
+        // Not WITH (FORCE): it refuses a non-superuser while an autovacuum worker is in the database,
+        // which a plain DROP ends by itself.
+        let closing = Sql::new(
+            "ALTER DATABASE {} ALLOW_CONNECTIONS false",
             &[&quoted.database],
         );
-        let dropped = work.session.run_long("dropping the database", sql).await;
-        match dropped {
-            Ok(()) => {}
-            Err(failure) if failure.has_code(&["3D000"]) => {}
-            // Sessions that only a superuser may end, a replication slot, a prepared transaction.
-            Err(failure) if failure.has_code(&["55006", "42501"]) => {
-                work.unlock().await?;
-                return Ok(Some(format!("database {name}: {}", failure.into_error())));
+        let ending = Sql::new(
+            "SELECT pg_terminate_backend(a.pid, 1000) AS is_gone FROM pg_stat_activity a \
+             WHERE a.datname = {} AND a.backend_type = 'client backend'",
+            &[&quote::text("database", &name)?],
+        );
+        let dropping = Sql::new("DROP DATABASE IF EXISTS {}", &[&quoted.database]);
+        for (what, sql) in [
+            ("closing the database", closing),
+            ("ending the sessions in the database", ending),
+            ("dropping the database", dropping),
+        ] {
+            match work.session.run_long(what, sql).await {
+                Ok(()) => {}
+                Err(failure) if failure.has_code(&["3D000"]) => break,
+                // Sessions that only others may end, a replication slot, a prepared transaction.
+                Err(failure) if failure.has_code(&["55006", "42501"]) => {
+                    let admin = quote::name("admin", &self.admin.username)?;
+                    let failure =
+                        failure.with_remedy(format!("GRANT pg_signal_backend TO {admin}"));
+                    work.unlock().await?;
+                    return Ok(Some(format!("database {name}: {}", failure.into_error())));
+                }
+                Err(failure) => return Err(failure),
             }
-            Err(failure) => return Err(failure),
         }
         work.unlock().await?;
         Ok(None)

@@ -27,19 +27,21 @@ const PROBLEM_MAX: usize = 240;
 
 /// What every admin session is told before its first statement. An operator that stands still in the
 /// middle of a change loses its session, and so its locks (C5).
-const SETTINGS: [(&str, &str); 6] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("search_path", "pg_catalog,pg_temp"),
     ("statement_timeout", "25s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
     ("default_transaction_isolation", "read committed"),
     ("standard_conforming_strings", "on"),
+    ("client_min_messages", "error"),
 ];
 
 /// The same for a connection through a pooler, which knows no such start.
 const SETTINGS_LATER: &str = "SET search_path = pg_catalog, pg_temp; SET statement_timeout = '25s'; \
      SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'; \
-     SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on";
+     SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on; \
+     SET client_min_messages = error";
 
 /// Who logs in, and where.
 pub(super) struct Way<'a> {
@@ -47,6 +49,8 @@ pub(super) struct Way<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a SecretString,
     pub(super) database: &'a str,
+    /// How many times the usual time anything may take.
+    pub(super) patience: u32,
 }
 
 /// An open connection.
@@ -54,6 +58,7 @@ pub(super) struct Session {
     connection: PgConnection,
     server: String,
     user: String,
+    patience: u32,
     /// As in 150018.
     pub(super) version: i32,
 }
@@ -97,11 +102,12 @@ impl Session {
             options = options.options(SETTINGS);
         }
         let connecting = PgConnection::connect_with(&options);
-        let connection = match timeout(CONNECT_MAX, connecting).await {
+        let max = CONNECT_MAX * way.patience;
+        let connection = match timeout(max, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(Failure::of_login(&server, way.user, &error)),
             Err(_) => {
-                let problem = format!("no login within {} s", CONNECT_MAX.as_secs());
+                let problem = format!("no login within {} s", max.as_secs());
                 return Err(BackendError::Unreachable { server, problem }.into());
             }
         };
@@ -109,6 +115,7 @@ impl Session {
             connection,
             server,
             user: way.user.to_owned(),
+            patience: way.patience,
             version: 0,
         })
     }
@@ -120,17 +127,21 @@ impl Session {
 
     /// Runs statements; `what` says in words what they do.
     pub(super) async fn run(&mut self, what: &str, sql: Sql) -> Result<(), Failure> {
-        self.within(STATEMENT_MAX, what, sql).await.map(drop)
+        self.within(STATEMENT_MAX * self.patience, what, sql)
+            .await
+            .map(drop)
     }
 
     /// Runs CREATE or DROP DATABASE.
     pub(super) async fn run_long(&mut self, what: &str, sql: Sql) -> Result<(), Failure> {
-        self.within(DATABASE_MAX, what, sql).await.map(drop)
+        self.within(DATABASE_MAX * self.patience, what, sql)
+            .await
+            .map(drop)
     }
 
     /// Runs statements and returns the rows of all.
     pub(super) async fn rows(&mut self, what: &str, sql: Sql) -> Result<Vec<PgRow>, Failure> {
-        self.within(STATEMENT_MAX, what, sql).await
+        self.within(STATEMENT_MAX * self.patience, what, sql).await
     }
 
     async fn within(&mut self, max: Duration, what: &str, sql: Sql) -> Result<Vec<PgRow>, Failure> {
@@ -187,7 +198,14 @@ impl Failure {
 
     /// The connection is of no use any more.
     pub(super) fn is_broken(&self) -> bool {
-        matches!(self.error, BackendError::Unreachable { .. })
+        self.why_unreachable().is_some()
+    }
+
+    pub(super) fn why_unreachable(&self) -> Option<String> {
+        match &self.error {
+            BackendError::Unreachable { problem, .. } => Some(problem.clone()),
+            _ => None,
+        }
     }
 
     pub(super) fn has_code(&self, codes: &[&str]) -> bool {

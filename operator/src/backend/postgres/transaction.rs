@@ -2,24 +2,66 @@
 //! changes (C5), and the connection is kept again only when all went well. Whoever drops a change at an
 //! await, or fails, loses the connection, and with it the transaction and its lock.
 
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
+
 use sha2::{Digest as _, Sha256};
 use sqlx::postgres::PgRow;
-use tokio::sync::MutexGuard;
+use tokio::sync::{MutexGuard, SemaphorePermit};
 
 use super::Server;
 use super::quote::Sql;
 use super::session::{Failure, Session};
 use crate::backend::BackendError;
 
+/// Whoever waited while a server did not answer is told the same for so long: they would otherwise wait
+/// one after the other.
+const REST: Duration = Duration::from_millis(500);
+
+/// What is kept between two changes.
+#[derive(Default)]
+pub(super) struct Kept {
+    session: Option<Session>,
+    /// When the server was last out of reach, and why.
+    unreachable: Option<(Instant, String)>,
+}
+
+/// A connection into a service's database; there are only so many at a time.
+pub(super) struct Entered<'a> {
+    session: Session,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Entered<'_> {
+    /// Says goodbye.
+    pub(super) async fn close(self) {
+        self.session.close().await;
+    }
+}
+
+impl Deref for Entered<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
 /// The admin's connection, for as long as one change takes.
 pub(super) struct Hold<'a> {
     server: &'a Server,
-    kept: MutexGuard<'a, Option<Session>>,
+    kept: MutexGuard<'a, Kept>,
 }
 
 /// A connection that goes back when its work is done.
 pub(super) struct Work<'a> {
-    kept: MutexGuard<'a, Option<Session>>,
+    kept: MutexGuard<'a, Kept>,
     pub(super) session: Session,
 }
 
@@ -28,6 +70,15 @@ impl Server {
     pub(super) async fn hold(&self) -> Hold<'_> {
         let kept = self.kept.lock().await;
         Hold { server: self, kept }
+    }
+
+    /// Logs in to another database as the admin.
+    pub(super) async fn enter(&self, database: &str) -> Result<Entered<'_>, Failure> {
+        let permit = self.logins.acquire().await.ok(); // it is never closed
+        Ok(Entered {
+            session: Session::open(&self.way(database)).await?,
+            _permit: permit,
+        })
     }
 
     /// Begins a transaction under the lock of `name`.
@@ -59,17 +110,35 @@ impl<'a> Hold<'a> {
         what: &str,
         sql: Sql,
     ) -> Result<(Work<'a>, Vec<PgRow>), Failure> {
-        if let Some(mut session) = self.kept.take() {
+        if let Some(mut session) = self.kept.session.take() {
             match session.rows(what, sql.clone()).await {
                 Ok(rows) => return Ok((self.work(session), rows)),
                 Err(failure) if failure.is_broken() => {}
                 Err(failure) => return Err(failure),
             }
         }
-        let way = self.server.way(&self.server.endpoint.database);
-        let mut session = Session::open(&way).await?;
+        let mut session = self.open().await?;
         let rows = session.rows(what, sql).await?;
         Ok((self.work(session), rows))
+    }
+
+    async fn open(&mut self) -> Result<Session, Failure> {
+        if let Some((since, problem)) = &self.kept.unreachable
+            && since.elapsed() < REST
+        {
+            return Err(BackendError::Unreachable {
+                server: self.server.endpoint.to_string(),
+                problem: problem.clone(),
+            }
+            .into());
+        }
+        let way = self.server.way(&self.server.endpoint.database);
+        let opened = Session::open(&way).await;
+        self.kept.unreachable = match &opened {
+            Err(failure) => failure.why_unreachable().map(|why| (Instant::now(), why)),
+            Ok(_) => None,
+        };
+        opened
     }
 
     fn work(self, session: Session) -> Work<'a> {
@@ -110,7 +179,7 @@ impl Work<'_> {
     /// Keeps the connection.
     pub(super) fn keep(self) {
         let Self { mut kept, session } = self;
-        *kept = Some(session);
+        kept.session = Some(session);
     }
 }
 
