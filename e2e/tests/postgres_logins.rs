@@ -7,6 +7,8 @@
 
 #[path = "postgres_logins/drift.rs"]
 mod drift;
+#[path = "postgres_logins/dropped.rs"]
+mod dropped;
 #[path = "postgres_logins/foreign.rs"]
 mod foreign;
 #[path = "postgres_logins/ground.rs"]
@@ -19,6 +21,8 @@ mod late;
 mod many;
 #[path = "postgres_logins/names.rs"]
 mod names;
+#[path = "postgres_logins/pooled.rs"]
+mod pooled;
 #[path = "postgres_logins/privileges.rs"]
 mod privileges;
 #[path = "postgres_logins/refusals.rs"]

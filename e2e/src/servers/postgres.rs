@@ -294,7 +294,7 @@ fn all_of(process: &Process) -> Result<Vec<ProcessRecord>> {
 /// The folder of the server's programs: the one that is given, in `PATH`, or where
 /// Debian has them, where the newest version is taken.
 fn programs() -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os(BIN) {
+    if let Some(folder) = std::env::var_os(BIN).filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(folder);
         let missing = || {
             Error::new(format!(

@@ -12,6 +12,9 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 /// The admin. Its name needs quotes.
 pub(crate) const ADMIN: &str = "Keeper of logins";
 
+/// A machine that compiles meanwhile is slow.
+pub(crate) const PATIENCE: u32 = 6;
+
 pub(crate) struct Ground {
     pub(crate) server: Postgres,
     pub(crate) admin: Admin,
@@ -54,7 +57,7 @@ impl Ground {
 
     /// An operator's view of the server; each has a connection of its own.
     pub(crate) fn operator(&self) -> Server {
-        Server::new(self.endpoint(), self.admin.clone())
+        Server::new(self.endpoint(), self.admin.clone()).patient(PATIENCE)
     }
 
     pub(crate) async fn superuser(&self, database: &str) -> Result<PgConnection> {

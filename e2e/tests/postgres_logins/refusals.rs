@@ -4,7 +4,7 @@ use leasehold_e2e::error::Result;
 use leasehold_operator::backend::postgres::{Admin, Server};
 use leasehold_operator::backend::{BackendError, Finding, Slot};
 
-use crate::ground::{ADMIN, Ground, error, pair, subject};
+use crate::ground::{ADMIN, Ground, PATIENCE, error, pair, subject};
 
 fn finding<'a>(findings: &'a [Finding], condition: &str) -> &'a Finding {
     findings
@@ -93,7 +93,7 @@ async fn a_wrong_password_a_full_server_and_an_absent_one_are_told_apart() -> Re
         username: ADMIN.to_owned(),
         password: pair().password,
     };
-    let wrong = Server::new(ground.endpoint(), wrong);
+    let wrong = Server::new(ground.endpoint(), wrong).patient(PATIENCE);
     let refused = error(wrong.look(&subject).await);
     assert!(
         matches!(refused, BackendError::LoginRefused { .. }) && !refused.is_passing(),

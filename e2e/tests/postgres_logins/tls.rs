@@ -5,7 +5,7 @@ use leasehold_e2e::error::Result;
 use leasehold_operator::backend::postgres::{Endpoint, Server, Tls, TlsMode};
 use leasehold_operator::backend::{BackendError, Slot};
 
-use crate::ground::{Ground, error, pair, subject};
+use crate::ground::{Ground, PATIENCE, error, pair, subject};
 
 #[tokio::test]
 async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
@@ -25,7 +25,7 @@ async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
             },
             ..ground.endpoint()
         };
-        Server::new(endpoint, ground.admin.clone())
+        Server::new(endpoint, ground.admin.clone()).patient(PATIENCE)
     };
     let subject = subject("billing");
     let plain = server("127.0.0.1", TlsMode::Require, None);
@@ -35,10 +35,14 @@ async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
         "{refused}"
     );
 
-    ground
-        .server
-        .offer_tls(&authority.server("postgres", &["localhost"])?)
-        .await?;
+    let files = authority.server("postgres", &["localhost"])?;
+    match ground.server.offer_tls(&files).await {
+        Err(error) if error.mentions("not supported by this build") => {
+            println!("not tried: this build of Postgres knows no TLS");
+            return Ok(());
+        }
+        outcome => outcome?,
+    }
     let full = server("localhost", TlsMode::VerifyFull, Some(&ca));
     let pair = pair();
     full.provision(&subject).await?;
