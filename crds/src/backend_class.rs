@@ -83,6 +83,15 @@ const NODES_MESSAGE: &str = concat!(
     "self.nodes.exists(node, node.contains(',')) ? 'several nodes in one entry' : 'an entry that is no host:port'])"
 );
 
+const ANNOUNCED_RULE: &str = concat!(
+    "!has(self.announcedHosts) || self.announcedHosts.all(host, host == '*' || host.matches('^([.]?",
+    host_pattern!(),
+    "|",
+    ipv6_pattern!(),
+    ")$'))"
+);
+const SENTINEL_RULE: &str = "self.topology != 'Sentinel' || has(self.announcedHosts)";
+
 /// A Postgres, Redis or Valkey server, its admin credential, and the namespaces that may have logins there.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -237,12 +246,22 @@ fn postgres_database_default() -> String {
     validation = Rule::new("self.topology == 'Sentinel' || !has(self.masterName)")
         .message("masterName: allowed only with topology Sentinel")
         .reason(Reason::FieldValueForbidden),
+    validation = Rule::new(SENTINEL_RULE)
+        .message("announcedHosts: found none, but topology is Sentinel; allowed: the hosts that the sentinels may name")
+        .reason(Reason::FieldValueRequired),
+    validation = Rule::new(ANNOUNCED_RULE)
+        .message("announcedHosts: found an entry that is none of these: a host name, an IP address, \
+                  a suffix such as .cache.svc, or * for all"),
+    validation = Rule::new("self.tls.mode in ['verify-full', 'disable']")
+        .message(Message::Expression(
+            "'tls.mode: found %s; allowed with redis: verify-full, disable'.format([self.tls.mode])".into()
+        )),
 )]
 pub struct RedisBackend {
     /// How the nodes belong together. Users are made on every node, since replicas do not take them
-    /// over: `Standalone`: one; `Replicated`: a primary and its replicas, all listed;
-    /// `Sentinel`: the sentinels are listed, and tell the others; `Cluster`: some are listed, and
-    /// tell the others.
+    /// over. `Standalone`: one. `Replicated`: a primary and its replicas. `Sentinel`: the sentinels are
+    /// listed, and name the others. `Cluster`: Redis Cluster. Nodes that are not listed are used if
+    /// `announcedHosts` permits them.
     #[serde(default)]
     pub topology: RedisTopology,
 
@@ -260,17 +279,30 @@ pub struct RedisBackend {
     )]
     pub master_name: Option<String>,
 
+    /// Hosts that the operator follows if the server or its sentinels name nodes that are not listed:
+    /// names, IP addresses, suffixes such as `.cache.svc`, or `*` for all. Whoever is followed gets the
+    /// admin's password, so a server that was taken over must not choose. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "Vec<String>",
+        length(min = 1, max = 64),
+        inner(length(min = 1, max = 254))
+    )]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub announced_hosts: Option<Vec<String>>,
+
     /// The operator may save users with CONFIG REWRITE on nodes without an aclfile, so that they
     /// outlive a restart. Otherwise it makes them again after each restart, within seconds.
     #[serde(default)]
     pub persist: bool,
 
-    /// How connections are protected.
+    /// How connections are protected: `verify-full` or `disable`.
     #[serde(default)]
     pub tls: TlsSpec,
 
     /// Secret in the operator's namespace, with the keys `username` and `password`: a user that may
-    /// run ACL, CLIENT and CONFIG GET.
+    /// run ACL, CLIENT and CONFIG GET; and `sentinel-username` and `sentinel-password`, if the
+    /// sentinels ask for a password.
     pub admin_secret_ref: SecretReference,
 }
 

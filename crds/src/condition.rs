@@ -23,7 +23,7 @@ pub const PAUSED: &str = "Paused";
 /// Type: nothing will change until somebody acts.
 pub const STALLED: &str = "Stalled";
 
-/// Type, of a BackendClass: the server answers, with a certificate that was checked as asked.
+/// Type, of a BackendClass: the server answers, and lets the admin in.
 pub const REACHABLE: &str = "Reachable";
 /// Type, of a BackendClass: its version is one that this operator works with.
 pub const VERSION_SUPPORTED: &str = "VersionSupported";
@@ -33,8 +33,12 @@ pub const WRITABLE: &str = "Writable";
 pub const ADMIN_RIGHTS: &str = "AdminRights";
 /// Type, of a BackendClass: users of Redis outlive a restart by themselves; a warning if not.
 pub const PERSISTENCE: &str = "Persistence";
-/// Type, of a BackendClass: Redis lets everybody in without a password; a warning if so.
-pub const DEFAULT_USER_OPEN: &str = "DefaultUserOpen";
+/// Type, of a BackendClass: the certificate was checked as far as `verify-full` asks; a warning if not.
+pub const TLS_VERIFIED: &str = "TlsVerified";
+/// Type, of a BackendClass: Redis lets nobody in without a password; a warning if it does.
+pub const DEFAULT_USER_CLOSED: &str = "DefaultUserClosed";
+/// Type, of a BackendClass: Redis evicts no key that has no lifetime; a warning if it does.
+pub const KEYS_KEPT: &str = "KeysKept";
 /// Type, of a BackendClass: services name it, so that its deletion waits.
 pub const IN_USE: &str = "InUse";
 
