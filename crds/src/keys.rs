@@ -32,6 +32,10 @@ pub const ANNOTATION_MEMBER: &str = "leasehold.dev/member";
 /// Annotation on the assignment Lease: the table of the partitions, as versioned JSON (H2).
 pub const ANNOTATION_ASSIGNMENT: &str = "leasehold.dev/assignment";
 
+/// Label on a BackendClass: the namespace of its Secrets, and so the operator that it is for. Needed where
+/// several operators serve one cluster.
+pub const LABEL_CLASS_NAMESPACE: &str = "leasehold.dev/class-namespace";
+
 /// Label on every Secret of ours: the store that it is for, `postgres` or `redis`.
 pub const LABEL_CREDENTIAL: &str = "leasehold.dev/credential";
 /// Label on every Secret of ours: the ClusterService, if its name fits a label.

@@ -4,6 +4,8 @@
 //! real candidates are shown the same way is tested with the election.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "operator_behaviour/backend_classes.rs"]
+mod backend_classes;
 #[path = "operator_behaviour/crash.rs"]
 mod crash;
 #[path = "operator_behaviour/events.rs"]

@@ -47,7 +47,7 @@ async fn ready(State(admin): State<Admin>) -> Response {
     let watches = admin.beliefs.watches();
     let missing: Vec<String> = watches
         .iter()
-        .filter(|(_, state)| !state.is_synced)
+        .filter(|(_, state)| !state.is_settled())
         .map(|(name, state)| {
             format!(
                 "{name}: {}\n",
@@ -124,6 +124,10 @@ mod tests {
         admin.beliefs.watch_synced("services");
         assert_eq!(status().await, StatusCode::SERVICE_UNAVAILABLE);
         admin.beliefs.watch_synced("leases");
+        assert_eq!(status().await, StatusCode::OK);
+        admin.beliefs.optional_watch_begins("classes");
+        assert_eq!(status().await, StatusCode::SERVICE_UNAVAILABLE);
+        admin.beliefs.watch_failed("classes", "no such kind", false);
         assert_eq!(status().await, StatusCode::OK);
     }
 }

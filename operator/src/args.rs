@@ -39,6 +39,26 @@ pub struct Args {
     #[arg(long, env = "LEASEHOLD_OPERATOR_LEASE_NAMESPACE", value_parser = namespace)]
     pub lease_namespace: Option<String>,
 
+    /// Namespace of the Secrets that BackendClasses name. Default: that of the operator's own leader
+    /// Lease. An operator that serves some namespaces alone leaves classes alone whose Secret it lacks.
+    #[arg(long, env = "LEASEHOLD_OPERATOR_CLASS_NAMESPACE", value_parser = namespace)]
+    pub class_namespace: Option<String>,
+
+    /// Whether Secrets are watched, by metadata alone. Without that a changed or deleted one is noticed
+    /// on the next slow pass.
+    #[arg(
+        long,
+        env = "LEASEHOLD_OPERATOR_SECRETS_WATCH",
+        default_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    pub secrets_watch: bool,
+
+    /// What tells this installation apart on servers that several share; part of the name of each login,
+    /// so never change it. Default: the uid of the namespace kube-system.
+    #[arg(long, env = "LEASEHOLD_OPERATOR_INSTALLATION_ID", value_parser = installation)]
+    pub installation_id: Option<String>,
+
     /// How log lines look.
     #[arg(long, value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -78,6 +98,14 @@ fn namespace(text: &str) -> Result<String, String> {
     })
 }
 
+/// It stands in comments on servers and is hashed into names there.
+fn installation(text: &str) -> Result<String, String> {
+    ClusterId::new(text).map(|id| id.to_string()).map_err(|_| {
+        "an installation id is 1 to 63 characters of a-z, 0-9 and '-', with a letter or digit first and last"
+            .to_owned()
+    })
+}
+
 impl Args {
     /// The regions to serve: each namespace, or one region for all.
     pub fn regions(&self) -> Vec<Option<String>> {
@@ -103,6 +131,12 @@ mod tests {
     #[test]
     fn without_flags_all_namespaces_are_served() {
         assert_eq!(parse(&[]).unwrap().regions(), [None]);
+    }
+
+    #[test]
+    fn secrets_are_watched_unless_that_is_switched_off() {
+        assert!(parse(&[]).unwrap().secrets_watch);
+        assert!(!parse(&["--secrets-watch=false"]).unwrap().secrets_watch);
     }
 
     #[test]
@@ -156,6 +190,14 @@ mod tests {
             (
                 ["--log-format", "xml"],
                 ["--log-format", "xml", "text, json"],
+            ),
+            (
+                ["--secrets-watch", "ture"],
+                ["--secrets-watch", "ture", "true, false"],
+            ),
+            (
+                ["--installation-id", "a b"],
+                ["--installation-id", "a b", "1 to 63 characters"],
             ),
         ] {
             let message = parse(&flags).unwrap_err();

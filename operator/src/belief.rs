@@ -6,11 +6,13 @@
 //! in bursts, so they are gathered until the next sweep. Every replica keeps its beliefs warm, also while it does not lead, so that a new
 //! leader can announce the terms that the old one no longer could.
 
+pub mod classes;
 mod gather;
 pub mod lease;
 pub mod partitions;
 pub mod purpose;
 pub mod record;
+pub mod secrets;
 mod view;
 
 use std::{
@@ -25,8 +27,10 @@ use leasehold_crds::ClusterService;
 use serde::Serialize;
 use tokio::{sync::broadcast, time::Instant};
 
+use classes::ClassBeliefs;
 use partitions::PartitionsBelief;
 use purpose::Purpose;
+use secrets::SecretBeliefs;
 
 pub use lease::{Ending, Heard, LeaseBelief, LeaseState, Sighting};
 pub use record::LeaseReading;
@@ -48,6 +52,8 @@ pub struct Beliefs {
     inner: Mutex<Inner>,
     triggers: broadcast::Sender<Trigger>,
     wakes: broadcast::Sender<Trigger>,
+    classes: ClassBeliefs,
+    secrets: SecretBeliefs,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +79,8 @@ struct ServiceBelief {
     first_seen: Instant,
     generation: Option<i64>,
     commands: Commands,
+    /// Its status names credentials, so logins of it are on servers.
+    has_credentials: bool,
 }
 
 /// What else than its spec asks for work on credentials; status and leaders do not.
@@ -108,6 +116,15 @@ pub struct WatchState {
     pub is_denied: bool,
     /// Why it does not deliver now.
     pub problem: Option<String>,
+    /// The operator does the rest of its work without it.
+    pub is_optional: bool,
+}
+
+impl WatchState {
+    /// Whoever waits for the first complete LIST waits no more.
+    pub fn is_settled(&self) -> bool {
+        self.is_synced || (self.is_optional && self.problem.is_some())
+    }
 }
 
 impl Default for Beliefs {
@@ -118,6 +135,8 @@ impl Default for Beliefs {
             inner: Mutex::default(),
             triggers,
             wakes,
+            classes: ClassBeliefs::default(),
+            secrets: SecretBeliefs::default(),
         }
     }
 }
@@ -142,6 +161,16 @@ impl Beliefs {
     /// The status of a ClusterService may have changed.
     pub fn touch(&self, namespace: &str, name: &str) {
         self.trigger(namespace, [name.to_owned()]);
+    }
+
+    /// What is believed about BackendClasses.
+    pub fn classes(&self) -> &ClassBeliefs {
+        &self.classes
+    }
+
+    /// What is believed about Secrets of ours.
+    pub fn secrets(&self) -> &SecretBeliefs {
+        &self.secrets
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -263,6 +292,8 @@ impl Beliefs {
             Ok(service) => service.cluster_id().ok().map(|id| id.to_string()),
             Err(_) => None,
         };
+        let status = service.0.as_ref().ok().and_then(|it| it.status.as_ref());
+        let has_credentials = status.is_some_and(|it| !it.credentials.is_empty());
         let generation = service.meta().generation;
         let commands = Commands::of(service.meta());
         let mut inner = self.inner();
@@ -299,6 +330,7 @@ impl Beliefs {
             first_seen,
             generation,
             commands,
+            has_credentials,
         };
         inner
             .services
@@ -364,6 +396,25 @@ impl Beliefs {
         self.inner().services.get(&key).map(|it| it.first_seen)
     }
 
+    /// When the newest ClusterService of a namespace was seen for the first time.
+    pub fn newest_service(&self, namespace: &str) -> Option<Instant> {
+        let inner = self.inner();
+        let from = (namespace.to_owned(), String::new());
+        let those = inner.services.range(from..);
+        let those = those.take_while(|((region, _), _)| region == namespace);
+        those.map(|(_, it)| it.first_seen).max()
+    }
+
+    /// Whether the status of a ClusterService names credentials.
+    pub fn has_credentials(&self, namespace: &str, name: &str) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        let inner = self.inner();
+        inner
+            .services
+            .get(&key)
+            .is_some_and(|it| it.has_credentials)
+    }
+
     /// Looks at every ClusterService once.
     pub fn trigger_all(&self) {
         let all: Vec<Key> = self.inner().services.keys().cloned().collect();
@@ -377,13 +428,22 @@ impl Beliefs {
         self.inner().watches.entry(watch.to_owned()).or_default();
     }
 
+    /// Notes that there is this watch, and that the rest goes on without it.
+    pub fn optional_watch_begins(&self, watch: &str) {
+        let mut inner = self.inner();
+        let state = inner.watches.entry(watch.to_owned()).or_default();
+        state.is_optional = true;
+    }
+
     /// Notes that a watch listed everything.
     pub fn watch_synced(&self, watch: &str) {
-        let state = WatchState {
+        let mut inner = self.inner();
+        let state = inner.watches.entry(watch.to_owned()).or_default();
+        *state = WatchState {
             is_synced: true,
+            is_optional: state.is_optional,
             ..WatchState::default()
         };
-        self.inner().watches.insert(watch.to_owned(), state);
     }
 
     /// Notes that a watch delivers nothing now; true if that is news.
@@ -395,6 +455,7 @@ impl Beliefs {
             is_synced: state.is_synced,
             is_denied,
             problem: Some(problem.to_owned()),
+            is_optional: state.is_optional,
         };
         is_news
     }

@@ -12,6 +12,7 @@ use leasehold_crds::condition::reason;
 use crate::{
     belief::Beliefs,
     controller::cluster_service::observe::Blind,
+    credential::{installation::Installation, servers::Servers, tenants::Tenants},
     error::{Action, Error},
     metrics::Metrics,
     watch,
@@ -47,6 +48,10 @@ pub struct Timers {
     pub backoff: (Duration, Duration),
     /// How often an absent CRD is looked for.
     pub crd_poll: Duration,
+    /// How often the server of a class is looked at while all is well.
+    pub class_look: Duration,
+    /// How long news about a class is gathered.
+    pub settle: Duration,
 }
 
 impl Timers {
@@ -63,6 +68,8 @@ impl Timers {
                 Duration::from_mins(5) / divisor,
             ),
             crd_poll: Duration::from_secs(5) / divisor,
+            class_look: Duration::from_mins(10) / divisor,
+            settle: Duration::from_millis(500) / divisor,
         }
     }
 }
@@ -85,6 +92,14 @@ pub struct Context {
     pub failures: Failures,
     /// Namespaces that were alive a moment ago.
     pub namespaces: Namespaces,
+    /// uid and labels of namespaces.
+    pub tenants: Arc<Tenants>,
+    /// Servers, by class.
+    pub servers: Arc<Servers>,
+    /// What names on servers begin from.
+    pub installation: Arc<Installation>,
+    /// All namespaces are served, so every class concerns this operator.
+    pub serves_all: bool,
 }
 
 impl Context {

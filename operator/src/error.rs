@@ -13,7 +13,7 @@ pub enum Error {
     #[error("this replica does not lead any more")]
     NotLeading,
     /// A permission is missing.
-    #[error("{action} is forbidden; a Role in namespace {namespace} with this rule would help: {}", .action.rule())]
+    #[error("{action} is forbidden; {} with this rule would help: {}", role_in(.namespace), .action.rule())]
     Forbidden {
         /// What was tried.
         action: Action,
@@ -59,8 +59,13 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The object cannot be read; a newer schema may have let it in.
-    #[error("the ClusterService cannot be read: {0}")]
-    Unreadable(String),
+    #[error("the {kind} cannot be read: {problem}")]
+    Unreadable {
+        /// Of which kind.
+        kind: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 /// One kind of request.
@@ -97,6 +102,15 @@ impl Action {
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}.{}", self.verb, self.resource, self.group)
+    }
+}
+
+/// Where the missing rule belongs; what has no namespace needs one for the whole cluster.
+fn role_in(namespace: &str) -> String {
+    if namespace.is_empty() {
+        "a ClusterRole".to_owned()
+    } else {
+        format!("a Role in namespace {namespace}")
     }
 }
 
@@ -137,7 +151,7 @@ impl Error {
             Self::Forbidden { .. } => reason::PERMISSION_DENIED,
             Self::Terminating { .. } => reason::NAMESPACE_TERMINATING,
             Self::Foreign { .. } => reason::LEASE_FOREIGN,
-            Self::Unreadable(_) => reason::SPEC_INVALID,
+            Self::Unreadable { .. } => reason::SPEC_INVALID,
             Self::NotLeading | Self::Conflict { .. } | Self::Timeout { .. } | Self::Api { .. } => {
                 reason::WRITE_FAILED
             }
@@ -148,7 +162,7 @@ impl Error {
     pub fn needs_somebody(&self) -> bool {
         matches!(
             self,
-            Self::Forbidden { .. } | Self::Foreign { .. } | Self::Unreadable(_)
+            Self::Forbidden { .. } | Self::Foreign { .. } | Self::Unreadable { .. }
         )
     }
 
@@ -162,7 +176,7 @@ impl Error {
             Self::Conflict { .. } => "conflict",
             Self::Timeout { .. } => "timeout",
             Self::Api { .. } => "api",
-            Self::Unreadable(_) => "unreadable",
+            Self::Unreadable { .. } => "unreadable",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -14,11 +14,16 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use crate::{
     admin::{self, Admin},
     args::{Args, LogFormat},
-    belief::{Beliefs, Guarded, record::shortened},
+    belief::{Beliefs, Guarded, classes::GuardedClass, record::shortened},
     context::{Context, Failures, Namespaces, Timers},
-    controller::cluster_service,
+    controller::{backend_class, cluster_service},
+    credential::{
+        installation::Installation,
+        servers::{Limits, Servers},
+        tenants::Tenants,
+    },
     metrics::Metrics,
-    watch::{Watcher, sweep},
+    watch::{Watcher, classes::CLASSES, sweep},
 };
 
 /// Cluster id of the operator's own election.
@@ -153,19 +158,21 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     let config = config(args.kubeconfig.as_deref()).await?;
     let client = reach(&config).await?;
     let mut regions = Vec::new();
-    for region in args.regions() {
-        beliefs.watch_begins(&crate::watch::services(region.as_deref()));
-        beliefs.watch_begins(&crate::watch::leases(region.as_deref()));
-    }
+    begin_watches(&beliefs, &args);
+    let watcher = |region: Option<String>| Watcher {
+        client: client.clone(),
+        region,
+        beliefs: beliefs.clone(),
+        metrics: metrics.clone(),
+        timers,
+    };
     for region in args.regions() {
         let (store, writer) = reflector::store();
-        let watcher = Watcher {
-            client: client.clone(),
-            region: region.clone(),
-            beliefs: beliefs.clone(),
-            metrics: metrics.clone(),
-            timers,
-        };
+        let watcher = watcher(region.clone());
+        if args.secrets_watch {
+            let watched = watcher.clone().watch_secrets();
+            parts.spawn(ended(watched, "the watch of Secrets"));
+        }
         parts.spawn(ended(
             watcher.clone().watch_services(writer),
             "the watch of ClusterServices",
@@ -175,9 +182,25 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     }
     parts.spawn(ended(sweep(beliefs.clone(), timers), "the sweep"));
 
+    let serves_all = args.regions() == [None];
     let namespace = args
         .lease_namespace
         .unwrap_or_else(|| config.default_namespace.clone());
+    let class_namespace = args.class_namespace.unwrap_or_else(|| namespace.clone());
+    let (classes, class_writer) = reflector::store();
+    parts.spawn(ended(
+        watcher(None).watch_classes(class_writer, class_namespace.clone()),
+        "the watch of BackendClasses",
+    ));
+    if args.secrets_watch {
+        let watched = watcher(None).watch_class_secrets(class_namespace.clone());
+        parts.spawn(ended(watched, "the watch of the Secrets of classes"));
+    }
+    let installation = Arc::new(Installation::new(client.clone(), args.installation_id));
+    if let Err(error) = installation.id().await {
+        let help = "give --installation-id, or the right";
+        tracing::warn!(key = "installation.unknown", %error, help, "no credentials are made until it is known");
+    }
     let cluster = Cluster::builder()
         .kubernetes_with(config)
         .namespace(namespace)
@@ -186,6 +209,10 @@ pub async fn run(args: Args) -> Result<(), RunError> {
         .map_err(|error| RunError::Election(error.to_string()))?;
     cluster_sender.send_replace(Some(cluster.clone()));
     let shared = Shared {
+        installation,
+        classes,
+        class_namespace,
+        serves_all,
         client,
         beliefs,
         metrics,
@@ -208,6 +235,18 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Noted before any of them delivers, so that nobody takes what the others listed for everything.
+fn begin_watches(beliefs: &Beliefs, args: &Args) {
+    for region in args.regions() {
+        beliefs.watch_begins(&crate::watch::services(region.as_deref()));
+        beliefs.watch_begins(&crate::watch::leases(region.as_deref()));
+        if args.secrets_watch {
+            beliefs.optional_watch_begins(&crate::watch::secrets::secrets(region.as_deref()));
+        }
+    }
+    beliefs.optional_watch_begins(crate::watch::classes::CLASSES);
+}
+
 async fn ended(part: impl Future<Output = ()>, name: &'static str) -> &'static str {
     part.await;
     name
@@ -216,6 +255,10 @@ async fn ended(part: impl Future<Output = ()>, name: &'static str) -> &'static s
 /// What outlives a leadership.
 #[derive(Clone)]
 struct Shared {
+    installation: Arc<Installation>,
+    classes: Store<GuardedClass>,
+    class_namespace: String,
+    serves_all: bool,
     client: Client,
     beliefs: Arc<Beliefs>,
     metrics: Arc<Metrics>,
@@ -231,7 +274,28 @@ async fn lead(
     leadership: Leadership,
 ) {
     let _leading = Leading::begin(&shared.metrics);
+    let timers = shared.timers;
+    let limit = timers.request_timeout;
+    let tenants = Tenants::new(shared.client.clone(), shared.beliefs.clone(), limit);
+    let tenants = Arc::new(tenants);
+    // New with each leadership: nothing of a former one reaches a server.
+    let servers = Servers::new(
+        shared.client.clone(),
+        shared.beliefs.clone(),
+        tenants.clone(),
+        shared.classes.clone(),
+        shared.class_namespace,
+        Limits {
+            request: limit,
+            unwatched: timers.recheck,
+            again: timers.recheck / 6,
+        },
+    );
     let context = Arc::new(Context {
+        tenants,
+        servers: Arc::new(servers),
+        installation: shared.installation,
+        serves_all: shared.serves_all,
         client: shared.client,
         gate: Arc::new(leadership.clone()),
         beliefs: shared.beliefs,
@@ -251,7 +315,28 @@ async fn lead(
             cluster_service::run(context, region, store, drained(leadership)).await;
         }
     });
-    join_all(controllers).await;
+    let classes = {
+        let (context, leadership) = (context.clone(), leadership.clone());
+        async move {
+            tokio::select! {
+                () = classes_known(&context) => {}
+                () = drained(leadership.clone()) => return,
+            }
+            backend_class::run(context, shared.classes, drained(leadership)).await;
+        }
+    };
+    join(join_all(controllers), classes).await;
+}
+
+/// Without the classes nothing can be said of them; without their kind there is nothing to say.
+async fn classes_known(context: &Context) {
+    loop {
+        let watches = context.beliefs.watches();
+        if watches.get(CLASSES).is_some_and(|it| it.is_synced) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn drained(leadership: Leadership) {

@@ -1,7 +1,11 @@
 //! The watches: they feed the beliefs, on every replica, whether or not it leads.
 //!
 //! One watch of ClusterServices and one of our Leases (by label) for the whole cluster, or for each
-//! chosen namespace. They never end: errors are noted, said once, and tried again with a back-off.
+//! chosen namespace; for credentials those of [`classes`] and [`secrets`], without which the rest goes
+//! on. They never end: errors are noted, said once, and tried again with a back-off.
+
+pub mod classes;
+pub mod secrets;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -22,6 +26,9 @@ use crate::{
     error::Action,
     metrics::Metrics,
 };
+
+/// Plural name of ClusterServices.
+const SERVICES: &str = "clusterservices";
 
 /// What a watch needs.
 #[derive(Clone)]
@@ -64,7 +71,8 @@ impl Watcher {
     pub async fn watch_services(self, mut writer: Writer<Guarded>) {
         let name = services(self.region.as_deref());
         loop {
-            self.wait_for_crd(&name).await;
+            self.wait_for_crd(&name, &self.api::<Guarded>(), SERVICES)
+                .await;
             self.watch_services_once(&name, &mut writer).await;
             tokio::time::sleep(self.timers.crd_poll).await;
         }
@@ -76,7 +84,7 @@ impl Watcher {
             .boxed();
         let mut listed: Vec<Guarded> = Vec::new();
         while let Some(event) = stream.next().await {
-            let event = match self.noted(name, keys::GROUP, "clusterservices", event) {
+            let event = match self.noted(name, keys::GROUP, SERVICES, event) {
                 Noted::News(event) => lean(event),
                 Noted::Nothing => continue,
                 Noted::Useless => return,
@@ -90,15 +98,22 @@ impl Watcher {
                 Event::InitDone => {
                     let names: BTreeSet<_> = listed.iter().map(key).collect();
                     self.beliefs.retain_services(self.region.as_deref(), &names);
+                    let classes = self.beliefs.classes();
+                    classes.retain_services(self.region.as_deref(), &names);
                     for service in listed.drain(..) {
                         self.beliefs.note_service(&service, now);
+                        classes.note_service(&service);
                     }
                     self.beliefs.watch_synced(name);
                 }
-                Event::Apply(service) => self.beliefs.note_service(&service, now),
+                Event::Apply(service) => {
+                    self.beliefs.note_service(&service, now);
+                    self.beliefs.classes().note_service(&service);
+                }
                 Event::Delete(service) => {
                     let (namespace, name) = key(&service);
                     self.beliefs.forget_service(&namespace, &name);
+                    self.beliefs.classes().forget_service(&namespace, &name);
                 }
             }
         }
@@ -158,14 +173,16 @@ impl Watcher {
     }
 
     /// The CRD may be installed after the operator.
-    async fn wait_for_crd(&self, watch: &str) {
+    async fn wait_for_crd<K>(&self, watch: &str, api: &Api<K>, plural: &str)
+    where
+        K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
         let one = ListParams::default().limit(1);
         loop {
-            let api = self.api::<Guarded>();
             let list = api.list_metadata(&one);
             match tokio::time::timeout(self.timers.request_timeout, list).await {
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-                    self.failed(watch, &crd_missing(), false);
+                    self.failed(watch, &crd_missing(plural), false);
                     tokio::time::sleep(self.timers.crd_poll).await;
                 }
                 // Whatever else is wrong, the watch itself will say.
@@ -209,7 +226,12 @@ impl Watcher {
                 Noted::Nothing
             }
             Some(404) => {
-                self.failed(watch, &crd_missing(), false);
+                let problem = if group == keys::GROUP {
+                    crd_missing(resource)
+                } else {
+                    shortened(&error.to_string())
+                };
+                self.failed(watch, &problem, false);
                 Noted::Useless
             }
             // The client would go on for ever with a revision that the server cannot use.
@@ -244,9 +266,9 @@ enum Noted<K> {
     Useless,
 }
 
-fn crd_missing() -> String {
+fn crd_missing(plural: &str) -> String {
     format!(
-        "the CRD clusterservices.{} is not installed; waiting for it: kubectl apply -f crds/",
+        "the CRD {plural}.{} is not installed; waiting for it: kubectl apply -f crds/",
         keys::GROUP
     )
 }

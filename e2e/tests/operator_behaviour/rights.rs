@@ -31,8 +31,54 @@ fn granted() -> BTreeSet<(String, String)> {
     pairs
 }
 
+/// A class in use whose server is not there: looked at, held back, let go.
+async fn class(namespace: &TestNamespace<'_>) -> Result<()> {
+    let kubectl = Kubectl::new(&namespace.cluster().admin_kubeconfig());
+    let create = ["create", "-f", "-"];
+    let admin = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rights-admin", "namespace": SYSTEM},
+        "stringData": {"username": "adm", "password": "none"},
+    });
+    let class = json!({
+        "apiVersion": "leasehold.dev/v1alpha1", "kind": "BackendClass", "metadata": {"name": "rights"},
+        "spec": {
+            "redis": {"nodes": ["127.0.0.1:1"], "adminSecretRef": {"name": "rights-admin"}},
+            "allowedNamespaces": {},
+        },
+    });
+    for object in [admin, class] {
+        kubectl.run_with_input(&create, &object.to_string()).await?;
+    }
+    let spec = json!({"redis": {"className": "rights"}});
+    declare(namespace, "wants", spec).await?;
+    let finalizers = || async {
+        let asked = [
+            "get",
+            "bclass",
+            "rights",
+            "-o",
+            "jsonpath={.metadata.finalizers}{.status.services}",
+        ];
+        kubectl.run(&asked).await
+    };
+    wait::until_true("a class that is held back", MINUTE, || async {
+        let said = finalizers().await?;
+        Ok(said.contains("leasehold.dev/credentials") && said.ends_with('1'))
+    })
+    .await?;
+    namespace
+        .kubectl()
+        .run(&["delete", "csvc", "wants"])
+        .await?;
+    wait::until_true("a class that is let go", MINUTE, || async {
+        Ok(finalizers().await? == "0")
+    })
+    .await
+}
+
 /// A story in which the operator does everything that it ever does.
 async fn everything(namespace: &TestNamespace<'_>) -> Result<()> {
+    class(namespace).await?;
     declare(namespace, "billing", elected("billing")).await?;
     hold(namespace, "billing", "billing-0", 0).await?;
     shown(namespace, "billing", "a leader", |it| {

@@ -117,6 +117,10 @@ async fn an_absent_crd_is_waited_for_and_taken_up_when_it_appears() -> Result<()
     kubectl
         .run(&["delete", "crd", "clusterservices.leasehold.dev"])
         .await?;
+    // Without this one everything else goes on.
+    kubectl
+        .run(&["delete", "crd", "backendclasses.leasehold.dev"])
+        .await?;
     let namespace = TestNamespace::on(&cluster, "no-crd").await?;
     let kubeconfig = operator_kubeconfig(&cluster, "no-crd").await?;
     let name = namespace.name();
@@ -126,11 +130,16 @@ async fn an_absent_crd_is_waited_for_and_taken_up_when_it_appears() -> Result<()
         MINUTE,
         || async {
             let (code, words) = operator.get("/readyz").await?;
-            Ok(code == 503 && words.contains("is not installed"))
+            Ok(code == 503
+                && words.contains("clusterservices.leasehold.dev is not installed")
+                && !words.contains("backendclasses"))
         },
     )
     .await?;
-    install(&cluster).await?;
+    let crds = programs::workspace().join("crds/clusterservices.leasehold.dev.yaml");
+    kubectl
+        .run(&["apply", "-f", &crds.to_string_lossy()])
+        .await?;
     operator.wait_until_leading().await?;
     declare(&namespace, "billing", elected("billing")).await?;
     hold(&namespace, "billing", "billing-0", 0).await?;
@@ -139,5 +148,12 @@ async fn an_absent_crd_is_waited_for_and_taken_up_when_it_appears() -> Result<()
     })
     .await?;
     assert_eq!(operator.get("/readyz").await?.0, 200);
+    install(&cluster).await?;
+    wait::until_true("classes that are seen after all", MINUTE, || async {
+        let page = operator.page("/debug/cluster").await?;
+        let page: serde_json::Value = serde_json::from_str(&page)?;
+        Ok(page["beliefs"]["watches"]["backendclasses"]["isSynced"] == true)
+    })
+    .await?;
     namespace.finish().await
 }

@@ -63,7 +63,7 @@ async fn reconcile(
     let began = Instant::now();
     let result = match &service.0 {
         Ok(service) => pass(service, context, store).await,
-        Err(invalid) => Err(Error::Unreadable(invalid.error.clone())),
+        Err(invalid) => Err(unreadable(&invalid.error)),
     };
     context
         .metrics
@@ -84,11 +84,18 @@ async fn pass(
     }
     let id = service
         .cluster_id()
-        .map_err(|error| Error::Unreadable(error.to_string()))?;
+        .map_err(|error| unreadable(&error.to_string()))?;
     let facts = observe::observe(context, store, service, id).await;
     let plan = plan::plan(&facts);
     apply::apply(context, &facts, &plan).await?;
     Ok(next_look(&facts, context.timers.recheck))
+}
+
+fn unreadable(problem: &str) -> Error {
+    Error::Unreadable {
+        kind: "ClusterService",
+        problem: problem.to_owned(),
+    }
 }
 
 /// A Lease without our labels is in no watch, so its name is read now and then; handoffs and silent

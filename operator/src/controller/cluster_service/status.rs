@@ -10,6 +10,7 @@ use leasehold_crds::{
     condition::{self, reason},
     keys,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{observe::Facts, plan::Plan};
@@ -23,13 +24,13 @@ use crate::{
 
 /// What a condition says.
 #[derive(Clone)]
-struct Verdict {
-    status: &'static str,
-    reason: &'static str,
-    message: String,
+pub(crate) struct Verdict {
+    pub(crate) status: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
 }
 
-fn verdict(status: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
+pub(crate) fn verdict(status: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
     Verdict {
         status: if status { "True" } else { "False" },
         reason,
@@ -37,7 +38,7 @@ fn verdict(status: bool, reason: &'static str, message: impl Into<String>) -> Ve
     }
 }
 
-fn unknown(reason: &'static str, message: impl Into<String>) -> Verdict {
+pub(crate) fn unknown(reason: &'static str, message: impl Into<String>) -> Verdict {
     Verdict {
         status: "Unknown",
         reason,
@@ -90,7 +91,7 @@ pub fn status(
 }
 
 /// A condition whose transition time moves only when its status does.
-fn condition(
+pub(crate) fn condition(
     old: &[Condition],
     type_: &str,
     verdict: Verdict,
@@ -287,8 +288,8 @@ fn paused(facts: &Facts) -> Verdict {
 }
 
 /// The merge patch that turns one status into another; `None` if they mean the same.
-pub fn patch(old: Option<&ClusterServiceStatus>, new: &ClusterServiceStatus) -> Option<Value> {
-    let as_map = |status: &ClusterServiceStatus| match serde_json::to_value(status) {
+pub fn patch<S: Serialize>(old: Option<&S>, new: &S) -> Option<Value> {
+    let as_map = |status: &S| match serde_json::to_value(status) {
         Ok(Value::Object(map)) => map,
         Ok(_) | Err(_) => Map::new(),
     };
