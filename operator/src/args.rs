@@ -1,6 +1,6 @@
 //! Flags and environment of the operator.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use leasehold_crds::ClusterId;
@@ -59,9 +59,18 @@ pub struct Args {
     #[arg(long, env = "LEASEHOLD_OPERATOR_INSTALLATION_ID", value_parser = installation)]
     pub installation_id: Option<String>,
 
+    /// How often each server is asked, by one query, whether it still shows the logins that were made
+    /// there, such as 60s or 5m. Default: 60s.
+    #[arg(long, env = "LEASEHOLD_OPERATOR_DRIFT_INTERVAL", value_parser = interval)]
+    pub drift_interval: Option<Interval>,
+
     /// How log lines look.
     #[arg(long, value_enum, default_value = "text")]
     pub log_format: LogFormat,
+
+    /// Dies right after so many changes of Secrets, finalizers and servers, for tests.
+    #[arg(long, hide = true)]
+    pub crash_after_effects: Option<u64>,
 
     /// Divides every wait of the operator, so that tests see hours in minutes.
     #[arg(long, hide = true, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -88,6 +97,18 @@ pub enum LogFormat {
     Text,
     /// For programs.
     Json,
+}
+
+/// A duration that is longer than nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval(pub Duration);
+
+fn interval(text: &str) -> Result<Interval, String> {
+    let duration = leasehold_crds::duration::parse(text).map_err(|error| error.to_string())?;
+    if duration < Duration::from_secs(1) {
+        return Err(format!("found {text}; allowed: 1s or longer"));
+    }
+    Ok(Interval(duration))
 }
 
 /// A namespace is a DNS label, as a cluster id is.

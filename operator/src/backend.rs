@@ -63,7 +63,7 @@ pub struct Finding {
 }
 
 /// Why a store did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BackendError {
     /// No connection, or it broke.
     #[error("{server} cannot be reached: {problem}")]

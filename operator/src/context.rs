@@ -12,7 +12,7 @@ use leasehold_crds::condition::reason;
 use crate::{
     belief::Beliefs,
     controller::cluster_service::observe::Blind,
-    credential::{installation::Installation, servers::Servers, tenants::Tenants},
+    credential::{self, installation::Installation, servers::Servers, tenants::Tenants},
     error::{Action, Error},
     metrics::Metrics,
     watch,
@@ -52,6 +52,8 @@ pub struct Timers {
     pub class_look: Duration,
     /// How long news about a class is gathered.
     pub settle: Duration,
+    /// How often a server is asked whether it still shows what was made there.
+    pub drift: Duration,
 }
 
 impl Timers {
@@ -70,6 +72,7 @@ impl Timers {
             crd_poll: Duration::from_secs(5) / divisor,
             class_look: Duration::from_mins(10) / divisor,
             settle: Duration::from_millis(500) / divisor,
+            drift: Duration::from_mins(1) / divisor,
         }
     }
 }
@@ -98,6 +101,8 @@ pub struct Context {
     pub servers: Arc<Servers>,
     /// What names on servers begin from.
     pub installation: Arc<Installation>,
+    /// What the controller of credentials keeps in mind.
+    pub credentials: credential::state::State,
     /// All namespaces are served, so every class concerns this operator.
     pub serves_all: bool,
 }

@@ -6,7 +6,9 @@
 //! | [`drive`] | what they have in common |
 //! | [`backend_class`] | says what a server lacks, and holds a class that is in use back from deletion |
 //! | [`cluster_service`] | hands settings to the pods, shows who leads, announces every change |
+//! | [`credentials`] | makes logins at stores, rotates and ends them |
 
 pub mod backend_class;
 pub mod cluster_service;
+pub mod credentials;
 pub mod drive;

@@ -7,6 +7,7 @@
 //! | [`permission`], [`tenants`] | which namespaces a class allows, and what namespaces are |
 //! | [`names`], [`installation`] | names on a server, and what they begin from |
 //! | [`secret`], [`reports`] | what the Secret of a login holds, and what status says of it |
+//! | [`state`] | what the controller keeps in mind between passes |
 
 pub mod admin;
 pub mod installation;
@@ -15,4 +16,5 @@ pub mod permission;
 pub mod reports;
 pub mod secret;
 pub mod servers;
+pub mod state;
 pub mod tenants;

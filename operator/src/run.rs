@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
-use futures::future::{join, join_all};
+use futures::future::{join, join_all, join3};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -16,10 +16,11 @@ use crate::{
     args::{Args, LogFormat},
     belief::{Beliefs, Guarded, classes::GuardedClass, record::shortened},
     context::{Context, Failures, Namespaces, Timers},
-    controller::{backend_class, cluster_service},
+    controller::{backend_class, cluster_service, credentials},
     credential::{
         installation::Installation,
         servers::{Limits, Servers},
+        state::{Effects, State},
         tenants::Tenants,
     },
     metrics::Metrics,
@@ -139,7 +140,8 @@ pub async fn run(args: Args) -> Result<(), RunError> {
             address: args.metrics_address,
             source,
         })?;
-    let timers = Timers::divided_by(args.timers_divisor);
+    let mut timers = Timers::divided_by(args.timers_divisor);
+    timers.drift = args.drift_interval.map_or(timers.drift, |it| it.0);
     let beliefs = Arc::new(Beliefs::default());
     let metrics = Arc::new(Metrics::default());
     let (cluster_sender, cluster_receiver) = watch::channel(None);
@@ -218,6 +220,7 @@ pub async fn run(args: Args) -> Result<(), RunError> {
         metrics,
         timers,
         instance: cluster.node_id().to_string(),
+        crash_after: args.crash_after_effects,
     };
     let election = cluster
         .service(SERVICE)
@@ -264,6 +267,7 @@ struct Shared {
     metrics: Arc<Metrics>,
     timers: Timers,
     instance: String,
+    crash_after: Option<u64>,
 }
 
 /// The work of the leader. Dropped at the deadline, it writes nothing more; while it drains it finishes
@@ -296,6 +300,7 @@ async fn lead(
         servers: Arc::new(servers),
         installation: shared.installation,
         serves_all: shared.serves_all,
+        credentials: State::new(Effects::until(shared.crash_after)),
         client: shared.client,
         gate: Arc::new(leadership.clone()),
         beliefs: shared.beliefs,
@@ -312,7 +317,14 @@ async fn lead(
                 () = leases_known(&context, region.as_deref()) => {}
                 () = drained(leadership.clone()) => return,
             }
-            cluster_service::run(context, region, store, drained(leadership)).await;
+            let logins = credentials::run(
+                context.clone(),
+                region.clone(),
+                store.clone(),
+                drained(leadership.clone()),
+            );
+            let services = cluster_service::run(context, region, store, drained(leadership));
+            join(services, logins).await;
         }
     });
     let classes = {
@@ -325,7 +337,16 @@ async fn lead(
             backend_class::run(context, shared.classes, drained(leadership)).await;
         }
     };
-    join(join_all(controllers), classes).await;
+    let drift = {
+        let (context, leadership) = (context.clone(), leadership.clone());
+        async move {
+            tokio::select! {
+                () = credentials::drift::run(context) => {}
+                () = drained(leadership) => {}
+            }
+        }
+    };
+    join3(join_all(controllers), classes, drift).await;
 }
 
 /// Without the classes nothing can be said of them; without their kind there is nothing to say.

@@ -15,8 +15,9 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use kube::ResourceExt as _;
 use kube_runtime::{controller::Action, reflector::Store};
-use leasehold_crds::{ClusterScope, ClusterService};
+use leasehold_crds::{ClusterScope, ClusterService, keys};
 
 use super::drive::Drive;
 use crate::{
@@ -79,7 +80,12 @@ async fn pass(
     context: &Context,
     store: &Store<Guarded>,
 ) -> Result<Action, Error> {
-    if service.metadata.deletion_timestamp.is_some() {
+    // What holds a deletion up is still told.
+    let is_held = service
+        .finalizers()
+        .iter()
+        .any(|it| it == keys::FINALIZER_CREDENTIALS);
+    if service.metadata.deletion_timestamp.is_some() && !is_held {
         return Ok(Action::await_change());
     }
     let id = service

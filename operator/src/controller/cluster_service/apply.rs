@@ -261,7 +261,8 @@ async fn announce(
     (announced, None)
 }
 
-async fn create_event(
+/// Writes one Event; that it is there already is a success.
+pub async fn create_event(
     context: &Context,
     api: &Api<Event>,
     namespace: &str,

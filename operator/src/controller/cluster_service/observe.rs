@@ -15,6 +15,7 @@ use crate::{
         partitions::PartitionFacts, record::shortened,
     },
     context::Context,
+    credential::reports::OfService,
     error::{Action, Error},
 };
 
@@ -52,6 +53,8 @@ pub struct Facts {
     pub stuck_after: Duration,
     /// Why the leader is not known now, if so.
     pub blind: Option<Blind>,
+    /// What the controller of credentials last found.
+    pub reports: OfService,
 }
 
 impl Facts {
@@ -165,6 +168,7 @@ pub async fn observe(
         leader,
         settings,
         blind,
+        reports: context.credentials.reports.of(&(namespace, name)),
     }
 }
 

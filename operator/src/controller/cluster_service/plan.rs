@@ -3,7 +3,7 @@
 mod partitions;
 
 use leasehold_crds::{
-    ClusterScope, ClusterServiceSpec, LeaderStrategy, LeadershipTerm, Settings,
+    ClusterScope, ClusterService, ClusterServiceSpec, LeaderStrategy, LeadershipTerm, Settings,
     cluster_service::HISTORY_LENGTH_MAX,
 };
 use tokio::time::Instant;
@@ -70,7 +70,7 @@ pub struct Announcement {
 
 /// Decides one pass.
 pub fn plan(facts: &Facts) -> Plan {
-    let conflict = conflict(facts);
+    let conflict = conflict_among(&facts.service, &facts.peers);
     let stored = facts
         .service
         .status
@@ -93,16 +93,26 @@ pub fn plan(facts: &Facts) -> Plan {
 }
 
 /// The oldest ClusterService of an id decides; the others must agree with it.
-fn conflict(facts: &Facts) -> Option<Conflict> {
-    let older = facts.peers.iter().min_by_key(|peer| age(peer))?;
-    if age(older) > age(&facts.service) {
+pub fn conflict_among(service: &ClusterService, peers: &[ClusterService]) -> Option<Conflict> {
+    let older = peers.iter().min_by_key(|peer| age(peer))?;
+    if age(older) > age(service) {
         return None;
     }
-    let differences = differences(&facts.service.spec, &older.spec);
+    let differences = differences(&service.spec, &older.spec);
     (!differences.is_empty()).then(|| Conflict {
         older: older.metadata.name.clone().unwrap_or_default(),
         differences,
     })
+}
+
+/// What to do about a conflict, in words.
+pub fn conflict_message(conflict: &Conflict) -> String {
+    format!(
+        "The older ClusterService {} has the same cluster id and other settings, which count: {}. Make \
+         them equal, or use another clusterId.",
+        conflict.older,
+        conflict.differences.join("; ")
+    )
 }
 
 fn differences(mine: &ClusterServiceSpec, other: &ClusterServiceSpec) -> Vec<String> {
@@ -182,7 +192,8 @@ pub fn hash(spec: &ClusterServiceSpec) -> Option<&'static str> {
 }
 
 fn settings_step(facts: &Facts, in_conflict: bool) -> SettingsStep {
-    if facts.service.spec.paused || in_conflict || !facts.is_oldest() {
+    let is_going = facts.service.metadata.deletion_timestamp.is_some();
+    if facts.service.spec.paused || is_going || in_conflict || !facts.is_oldest() {
         return SettingsStep::Keep;
     }
     let Some(strategy) = facts.service.spec.leader_strategy else {

@@ -1,8 +1,11 @@
 //! Status: from old status and facts to the new one. Pure; the same facts give the same status
 //! (`status-is-derived`), so nothing is written while nothing changes (`quiet-when-settled`).
 
+pub mod credentials;
 mod mismatch;
 mod partitions;
+
+use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use leasehold_crds::{
@@ -13,7 +16,10 @@ use leasehold_crds::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{observe::Facts, plan::Plan};
+use super::{
+    observe::Facts,
+    plan::{Plan, conflict_message},
+};
 use crate::{
     belief::{
         Ending, LeaseState,
@@ -26,14 +32,14 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Verdict {
     pub(crate) status: &'static str,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
 }
 
 pub(crate) fn verdict(status: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
     Verdict {
         status: if status { "True" } else { "False" },
-        reason,
+        reason: Cow::Borrowed(reason),
         message: message.into(),
     }
 }
@@ -41,7 +47,7 @@ pub(crate) fn verdict(status: bool, reason: &'static str, message: impl Into<Str
 pub(crate) fn unknown(reason: &'static str, message: impl Into<String>) -> Verdict {
     Verdict {
         status: "Unknown",
-        reason,
+        reason: Cow::Borrowed(reason),
         message: message.into(),
     }
 }
@@ -59,14 +65,17 @@ pub fn status(
     let elected = leader_elected(facts);
     let stalled = stalled(plan, problem);
     let spread = partitions::verdicts(facts, &old.conditions, now);
+    let stores = credentials::verdicts(facts, &old.conditions);
+    let credentials = credentials::credentials(facts, &old);
     let mut verdicts = vec![
         (
             condition::READY,
-            ready(facts, plan, problem, &elected, &spread),
+            ready(facts, plan, problem, &elected, &spread, &stores),
         ),
         (condition::LEADER_ELECTED, elected),
     ];
     verdicts.extend(spread);
+    verdicts.extend(stores);
     verdicts.extend([
         (
             condition::SETTINGS_MISMATCH,
@@ -86,7 +95,8 @@ pub fn status(
         partitions: partitions::partitions(facts),
         members: partitions::members(facts),
         history: Some(history),
-        ..ClusterServiceStatus::default()
+        binding: credentials::binding(&credentials),
+        credentials,
     }
 }
 
@@ -104,7 +114,7 @@ pub(crate) fn condition(
     Condition {
         type_: type_.to_owned(),
         status: verdict.status.to_owned(),
-        reason: verdict.reason.to_owned(),
+        reason: verdict.reason.into_owned(),
         message: verdict.message,
         observed_generation: generation,
         last_transition_time: before.map_or_else(
@@ -217,6 +227,7 @@ fn ready(
     problem: Option<&Error>,
     elected: &Verdict,
     spread: &[(&str, Verdict)],
+    stores: &[(&'static str, Verdict)],
 ) -> Verdict {
     if let Some(conflict) = &plan.conflict {
         return verdict(
@@ -227,6 +238,9 @@ fn ready(
     }
     if let Some(problem) = problem {
         return verdict(false, problem.reason(), problem.to_string());
+    }
+    if let Some(missing) = credentials::not_ready(stores) {
+        return missing;
     }
     if facts.service.spec.cluster_scope == ClusterScope::Node {
         return verdict(true, reason::NODE_SCOPED, elected.message.clone());
@@ -253,15 +267,6 @@ fn ready(
         }
         None => verdict(true, reason::SETTLED, elected.message.clone()),
     }
-}
-
-fn conflict_message(conflict: &super::plan::Conflict) -> String {
-    format!(
-        "The older ClusterService {} has the same cluster id and other settings, which count: {}. Make \
-         them equal, or use another clusterId.",
-        conflict.older,
-        conflict.differences.join("; ")
-    )
 }
 
 fn stalled(plan: &Plan, problem: Option<&Error>) -> Verdict {

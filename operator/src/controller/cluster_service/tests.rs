@@ -4,7 +4,10 @@ mod collect;
 mod partitions;
 mod stores;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use leasehold_crds::{
@@ -57,6 +60,7 @@ fn facts(service: ClusterService) -> Facts {
         partitions: PartitionFacts::default(),
         stuck_after: Duration::from_mins(1),
         blind: None,
+        reports: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,218 @@
+//! Who a service is, whether it may have logins, and what it wants of which server.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource as _, ResourceExt as _};
+use kube_runtime::reflector::{ObjectRef, Store};
+use leasehold_core::credential::Policy;
+use leasehold_crds::{
+    ClusterService, DeletionPolicy, Privileges, RedisProfile, TlsMode,
+    cluster_service::BackendKind, keys,
+};
+
+use super::{
+    account::{Account, Asks},
+    say::Trouble,
+};
+use crate::{
+    backend::{Subject, postgres, redis},
+    belief::Guarded,
+    context::Context,
+    controller::cluster_service::plan::{conflict_among, conflict_message},
+    credential::{
+        names::Names,
+        secret::{Binding, Endpoint},
+        servers::Served,
+    },
+    error::Error,
+};
+
+/// What both stores need to know.
+pub struct Ground {
+    /// Who the service is.
+    pub names: Names,
+    /// The other ClusterServices of its id.
+    pub peers: Vec<ClusterService>,
+}
+
+/// Collects what both stores need to know, or says why nothing may be made.
+pub async fn ground(
+    service: &ClusterService,
+    context: &Context,
+    store: &Store<Guarded>,
+) -> Result<Ground, Trouble> {
+    let namespace = service.namespace().unwrap_or_default();
+    let name = service.name_any();
+    let cluster_id = service
+        .cluster_id()
+        .map_err(|error| Trouble::Spec(error.to_string()))?;
+    let peers: Vec<ClusterService> = context
+        .beliefs
+        .sharing(&namespace, cluster_id.as_str())
+        .into_iter()
+        .filter(|peer| *peer != name)
+        .filter_map(|peer| store.get(&ObjectRef::new(&peer).within(&namespace)))
+        .filter_map(|peer| peer.0.as_ref().ok().cloned())
+        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
+        .collect();
+    if let Some(conflict) = conflict_among(service, &peers) {
+        return Err(Trouble::Peers(conflict_message(&conflict)));
+    }
+    let installation = context.installation.id().await;
+    let installation = installation.map_err(|error| Trouble::Installation(error.to_string()))?;
+    let tenant = context.tenants.get(&namespace).await?;
+    let is_leaving = service.metadata.deletion_timestamp.is_some();
+    let tenant = tenant
+        .filter(|it| is_leaving || !it.is_terminating)
+        .ok_or_else(|| Error::Terminating {
+            namespace: namespace.clone(),
+        })?;
+    Ok(Ground {
+        names: Names {
+            installation: installation.to_owned(),
+            namespace,
+            namespace_uid: tenant.uid.clone(),
+            cluster_id: cluster_id.to_string(),
+            service: name,
+        },
+        peers,
+    })
+}
+
+/// What a service wants of one store, and the server that it wants it of.
+pub async fn account(
+    service: &ClusterService,
+    context: &Context,
+    kind: BackendKind,
+    ground: &Ground,
+) -> Result<Account, Trouble> {
+    let spec = &service.spec;
+    let class = match kind {
+        BackendKind::Postgres => spec.postgres.as_ref().map(|it| &it.class_name),
+        BackendKind::Redis => spec.redis.as_ref().map(|it| &it.class_name),
+    };
+    let class = class.cloned().unwrap_or_default();
+    let served = context.servers.get(&class, &ground.names.namespace).await?;
+    let names = ground.names.clone();
+    let (asks, endpoint) = match kind {
+        BackendKind::Postgres => postgres_of(service, &served, names.clone()),
+        BackendKind::Redis => redis_of(service, &served, names.clone()),
+    }
+    .ok_or_else(|| {
+        Trouble::Spec(format!(
+            "BackendClass {class} is no {} class",
+            kind.as_str()
+        ))
+    })?;
+    Ok(Account {
+        kind,
+        address: address(&endpoint),
+        class,
+        asks,
+        binding: Binding {
+            names,
+            endpoint,
+            owner: owner(service),
+        },
+        policy: policy(service, kind, &served)?,
+        served,
+        adopts: has_command(service, keys::ANNOTATION_ADOPT),
+    })
+}
+
+fn postgres_of(
+    service: &ClusterService,
+    served: &Served,
+    names: Names,
+) -> Option<(Asks, Endpoint)> {
+    let (wanted, backend) = (
+        service.spec.postgres.as_ref()?,
+        served.spec.postgres.as_ref()?,
+    );
+    let wants = postgres::Wants {
+        database: wanted.database.clone(),
+        schema: wanted.schema.clone(),
+        privileges: match wanted.privileges {
+            Privileges::Owner => postgres::Privileges::Owner,
+            Privileges::ReadWrite => postgres::Privileges::ReadWrite,
+            Privileges::ReadOnly => postgres::Privileges::ReadOnly,
+        },
+        connection_limit: wanted
+            .connection_limit
+            .and_then(|it| u32::try_from(it).ok()),
+    };
+    let endpoint = Endpoint::Postgres {
+        host: backend.host.clone(),
+        port: u16::try_from(backend.port).ok()?,
+        database: wants.database(&names),
+        ssl_mode: backend.tls.mode.as_str().to_owned(),
+        ca: served.authority.clone(),
+    };
+    Some((Asks::Postgres(Subject { names, wants }), endpoint))
+}
+
+fn redis_of(service: &ClusterService, served: &Served, names: Names) -> Option<(Asks, Endpoint)> {
+    let (wanted, backend) = (service.spec.redis.as_ref()?, served.spec.redis.as_ref()?);
+    let wants = redis::Wants {
+        profile: match wanted.profile {
+            RedisProfile::Default => redis::Profile::Default,
+            RedisProfile::ReadOnly => redis::Profile::ReadOnly,
+            RedisProfile::Strict => redis::Profile::Strict,
+        },
+    };
+    let (host, port) = backend.nodes.first()?.rsplit_once(':')?;
+    let endpoint = Endpoint::Redis {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().ok()?,
+        has_tls: backend.tls.mode != TlsMode::Disable,
+        ca: served.authority.clone(),
+    };
+    Some((Asks::Redis(Subject { names, wants }), endpoint))
+}
+
+fn address(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Postgres { host, port, .. } | Endpoint::Redis { host, port, .. } => {
+            format!("{host}:{port}")
+        }
+    }
+}
+
+fn policy(service: &ClusterService, kind: BackendKind, served: &Served) -> Result<Policy, Trouble> {
+    let rotation = &service.spec.rotation;
+    let durations = rotation.durations().map_err(Trouble::Spec)?;
+    let is_pooled = served.spec.postgres.as_ref().is_some_and(|it| it.pooled);
+    let command = service.annotations().get(keys::ANNOTATION_ROTATE);
+    // One text for both, so that a change of either asks once.
+    let trigger = match (&rotation.trigger, command) {
+        (None, None) => None,
+        (Some(trigger), None) => Some(trigger.clone()),
+        (trigger, Some(command)) => Some(format!(
+            "{}|{command}",
+            trigger.as_deref().unwrap_or_default()
+        )),
+    };
+    Ok(Policy {
+        interval: durations.interval,
+        grace: durations.grace_period,
+        max_grace: durations.max_grace,
+        counts: kind == BackendKind::Postgres,
+        pooled: kind == BackendKind::Postgres && is_pooled,
+        trigger,
+        deletion: None,
+    })
+}
+
+/// Under `Delete` alone the Secret goes with its service.
+fn owner(service: &ClusterService) -> Option<OwnerReference> {
+    (service.spec.deletion_policy == DeletionPolicy::Delete)
+        .then(|| service.controller_owner_ref(&()))
+        .flatten()
+}
+
+/// A command annotation that is `true`.
+pub fn has_command(service: &ClusterService, annotation: &str) -> bool {
+    service
+        .annotations()
+        .get(annotation)
+        .is_some_and(|it| it == "true")
+}

@@ -1,0 +1,187 @@
+//! The end of a service: under `Delete` a finalizer keeps it until server and Secret are clean; under
+//! `Retain` nothing holds it, and nothing is asked of anybody.
+
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use kube_runtime::{controller::Action, reflector::Store};
+use leasehold_core::credential::{Deletion, Step, end};
+use leasehold_crds::{ClusterService, DeletionPolicy, cluster_service::BackendKind, keys};
+use serde_json::json;
+
+use super::{
+    account::Account,
+    observe::{self, Ground, has_command},
+    say::{self, Trouble},
+    secret, tell, wait_after,
+};
+use crate::{
+    backend::Removal,
+    belief::{Guarded, key},
+    context::Context,
+    controller::cluster_service::status::credentials::wanted,
+    credential::{secret::stored, state::Whom},
+    error::{self, Error},
+};
+
+const PATCH_SERVICE: error::Action = error::Action {
+    verb: "patch",
+    group: keys::GROUP,
+    resource: "clusterservices",
+};
+
+/// The finalizer is there if and only if a deletion has something to do.
+pub async fn keep_finalizer(service: &ClusterService, context: &Context) -> Result<(), Error> {
+    let is_wanted = service.spec.deletion_policy == DeletionPolicy::Delete
+        && wanted(&service.spec).next().is_some();
+    if is_wanted == has_finalizer(service) {
+        return Ok(());
+    }
+    if service.spec.paused {
+        return Ok(());
+    }
+    set_finalizer(service, context, is_wanted).await
+}
+
+/// One pass over a service that is being deleted.
+pub async fn pass(
+    service: &ClusterService,
+    context: &Context,
+    store: &Store<Guarded>,
+) -> Result<Action, Error> {
+    if !has_finalizer(service) || service.spec.paused {
+        return Ok(Action::await_change());
+    }
+    let key = key(service);
+    let is_given_up = service.spec.deletion_policy == DeletionPolicy::Retain
+        || has_command(service, keys::ANNOTATION_FORCE_DELETE);
+    if !is_given_up {
+        let ground = observe::ground(service, context, store).await;
+        for kind in wanted(&service.spec) {
+            let removed = match &ground {
+                Ok(ground) => at(service, context, kind, ground).await,
+                Err(trouble) => Err(trouble.clone()),
+            };
+            let Err(trouble) = removed else { continue };
+            if trouble.is_not_leading() {
+                return Err(Error::NotLeading);
+            }
+            let trouble = held(&trouble);
+            let wait = wait_after(context, &key, &trouble);
+            super::log(&key, kind, &trouble, wait);
+            tell(
+                context,
+                &key,
+                kind,
+                say::trouble(service, context, kind, &trouble),
+            );
+            return Ok(Action::requeue(wait));
+        }
+    }
+    set_finalizer(service, context, false).await?;
+    for kind in BackendKind::ALL {
+        context.credentials.forget(&key, kind);
+        context.credentials.forget_tried(&Whom::new(service, kind));
+    }
+    context.credentials.failures.clear(&key);
+    Ok(Action::await_change())
+}
+
+/// What holds a deletion up, with the way out.
+fn held(trouble: &Trouble) -> Trouble {
+    if trouble.is_conflict() {
+        return trouble.clone();
+    }
+    Trouble::Held(format!(
+        "The deletion waits: {trouble}. To let it go and leave on the server what is there, annotate it: \
+         {}=true",
+        keys::ANNOTATION_FORCE_DELETE
+    ))
+}
+
+/// Server first, then the Secret: as long as it is there, something may be left.
+async fn at(
+    service: &ClusterService,
+    context: &Context,
+    kind: BackendKind,
+    ground: &Ground,
+) -> Result<(), Trouble> {
+    let account = observe::account(service, context, kind, ground).await?;
+    context.credentials.moves(&account.class, &key(service));
+    let is_shared = ground
+        .peers
+        .iter()
+        .any(|peer| wanted(&peer.spec).any(|it| it == kind));
+    let deletion = Deletion::Delete {
+        with_shared: !is_shared,
+    };
+    let whom = Whom::new(service, kind);
+    let mut tried = context.credentials.tried(&whom);
+    loop {
+        let found = secret::read(context, &account).await?;
+        match end(&stored(found.as_ref(), &account.binding), deletion, &tried) {
+            Step::Remove { with_shared } => {
+                remove(context, &account, with_shared).await?;
+                tried.removed();
+                context
+                    .credentials
+                    .remember_tried(whom.clone(), tried.clone());
+            }
+            Step::DeleteSecret => {
+                let found = found.ok_or(Trouble::Restless)?;
+                secret::delete(context, &account, &found).await?;
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn remove(context: &Context, account: &Account, with_shared: bool) -> Result<(), Trouble> {
+    context.gate.check()?;
+    let removed = account.remove(with_shared).await;
+    context.credentials.effects.done();
+    match removed? {
+        Removal::Done => Ok(()),
+        Removal::Held(what) => Err(Trouble::Held(what)),
+    }
+}
+
+fn has_finalizer(service: &ClusterService) -> bool {
+    service
+        .finalizers()
+        .iter()
+        .any(|it| it == keys::FINALIZER_CREDENTIALS)
+}
+
+async fn set_finalizer(
+    service: &ClusterService,
+    context: &Context,
+    is_wanted: bool,
+) -> Result<(), Error> {
+    let namespace = service.namespace().unwrap_or_default();
+    let mut finalizers = service.finalizers().to_vec();
+    finalizers.retain(|it| it != keys::FINALIZER_CREDENTIALS);
+    if is_wanted {
+        finalizers.push(keys::FINALIZER_CREDENTIALS.to_owned());
+    }
+    // Refused if it was computed from an older object.
+    let patch = json!({"metadata": {
+        "resourceVersion": service.resource_version(), "uid": service.uid(), "finalizers": finalizers,
+    }});
+    let api: Api<ClusterService> = Api::namespaced(context.client.clone(), &namespace);
+    let parameters = PatchParams {
+        field_manager: Some(keys::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let (name, patch) = (service.name_any(), Patch::Merge(patch));
+    let call = api.patch(&name, &parameters, &patch);
+    let patched = context.write(PATCH_SERVICE, &namespace, call).await;
+    context.credentials.effects.done();
+    match patched {
+        Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(it) if it.is_not_found()) => {
+            Ok(())
+        }
+        result => result.map(drop),
+    }
+}
