@@ -13,6 +13,7 @@ pub mod error;
 pub mod history;
 pub mod kubectl;
 pub mod ledger;
+pub mod logins;
 pub mod node;
 pub mod partitions;
 pub mod process;

@@ -70,13 +70,25 @@ pub(crate) struct Operator {
 
 impl Operator {
     /// Starts one for `namespaces`; its own election is held in a namespace of its own choice.
-    #[allow(clippy::unused_async)] // started like everything else here
     pub(crate) async fn start(
         cluster: &Cluster,
         kubeconfig: &Path,
         name: &str,
         namespaces: &[&str],
         lease_namespace: &str,
+    ) -> Result<Self> {
+        Self::start_with(cluster, kubeconfig, name, namespaces, lease_namespace, &[]).await
+    }
+
+    /// The same with more arguments.
+    #[allow(clippy::unused_async)] // started like everything else here
+    pub(crate) async fn start_with(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        name: &str,
+        namespaces: &[&str],
+        lease_namespace: &str,
+        more: &[&str],
     ) -> Result<Self> {
         let address = format!("127.0.0.1:{}", ports::free_port()?);
         let mut command = Command::new(programs::operator()?);
@@ -86,6 +98,7 @@ impl Operator {
             .args(["--lease-namespace", lease_namespace])
             .args(["--metrics-address", &address])
             .args(["--timers-divisor", "10"])
+            .args(more)
             .env("RUST_LOG", "info,leasehold=debug,leasehold_operator=debug");
         let log = cluster.folder().join(format!("operator.{name}.log"));
         let process = Process::spawn("leasehold-operator", &command, &log, Lifetime::Bound)?;
