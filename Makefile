@@ -1,7 +1,7 @@
 # The one command surface, for people and for CI. Recipes longer than three lines live in scripts/.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-partitions up down test test-credentials sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools basics
+.PHONY: help demo demo-partitions demo-credentials up down test test-credentials sim chaos soak bench-election bench-partitions mutants fmt lint docs deny crds verify tools basics
 
 SEED ?=
 HOURS ?= 10000
@@ -16,6 +16,9 @@ demo: basics ## A control plane, the operator, three pods, three failovers, narr
 
 demo-partitions: basics ## Six pods, 64 partitions and a stream of keyed writes: scaled, killed, rolled out, resized
 	@scripts/demo-partitions.sh
+
+demo-credentials: tools ## Logins on a Postgres and a Redis that change three times under load, and are mended
+	@scripts/demo-credentials.sh
 
 up: basics ## The same left running; prints the KUBECONFIG line
 	@scripts/up.sh

@@ -1,5 +1,6 @@
-//! The programs behind `make demo`, `make demo-partitions`, `make up` and `make down`.
+//! The programs behind `make demo`, `make demo-partitions`, `make demo-credentials`, `make up` and `make down`.
 
+pub mod credentials;
 pub mod demo;
 mod leader;
 mod narrator;

@@ -20,6 +20,8 @@ enum Command {
     Demo,
     /// Show how partitions are handed from pod to pod. Ends by itself.
     DemoPartitions,
+    /// Show how logins on Postgres and Redis change without a failing request. Ends by itself.
+    DemoCredentials,
     /// Start a control plane, the operator and an example, and leave them running.
     Up,
     /// End what `up` left running, and remove its state.
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
             match command {
                 Command::Demo => dev::demo::run().await,
                 Command::DemoPartitions => dev::partitions::run().await,
+                Command::DemoCredentials => dev::credentials::run().await,
                 Command::Up => dev::up::up().await,
                 Command::Down => dev::up::down(),
             }

@@ -86,6 +86,11 @@ impl Stage {
 
     /// Installs the CRD and the operator, as a user would.
     pub(super) async fn install(&self, narrator: &mut Narrator) -> Result<()> {
+        self.install_with(narrator, &[]).await
+    }
+
+    /// The same, with more arguments for the operator.
+    pub(super) async fn install_with(&self, narrator: &mut Narrator, more: &[&str]) -> Result<()> {
         narrator.chapter("Leasehold: its CRD, and the operator as a Deployment");
         let crds = programs::workspace().join("crds");
         narrator.command("kubectl apply -f crds/");
@@ -100,6 +105,7 @@ impl Stage {
             "--for=condition=Established",
             "--timeout=60s",
             "crd/clusterservices.leasehold.dev",
+            "crd/backendclasses.leasehold.dev",
         ];
         self.kubectl.run(&established).await?;
 
@@ -111,13 +117,14 @@ impl Stage {
         let operator = manifest("operator.yaml");
         narrator
             .command("kubectl apply -f operator/deploy/rbac.yaml -f e2e/manifests/operator.yaml");
-        let (rights, operator) = (rights.to_string_lossy(), operator.to_string_lossy());
-        narrator.output(
-            &self
-                .kubectl
-                .run(&["apply", "-f", &rights, "-f", &operator])
-                .await?,
-        );
+        let rights = rights.to_string_lossy();
+        narrator.output(&self.kubectl.run(&["apply", "-f", &rights]).await?);
+        let text = std::fs::read_to_string(&operator);
+        let text = text.step(|| format!("reading {}", operator.display()))?;
+        let arguments = [&["$(POD_IP):8080"], more].concat().join(", ");
+        let text = text.replace("$(POD_IP):8080", &arguments);
+        let apply = ["apply", "-f", "-"];
+        narrator.output(&self.kubectl.run_with_input(&apply, &text).await?);
         self.wait_for_deployment("leasehold-system", "leasehold-operator")
             .await?;
         narrator.took("the operator is Ready", started.elapsed());
