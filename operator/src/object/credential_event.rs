@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn the_same_news_has_the_same_name_and_another_generation_another_one() {
-        let mut service = ClusterService::new("orders", Default::default());
+        let mut service =
+            ClusterService::new("orders", leasehold_crds::ClusterServiceSpec::default());
         service.metadata.uid = Some("0123456789abcdef".to_owned());
         let news = News {
             kind: BackendKind::Postgres,
