@@ -82,7 +82,8 @@ mod tests {
     fn generations_take_turns_at_the_two_logins() {
         let slots: Vec<_> = (1..=4).map(Slot::of_generation).collect();
         assert_eq!(slots, [Slot::A, Slot::B, Slot::A, Slot::B]);
-        assert_eq!(Slot::A.other().other(), Slot::A);
+        assert_eq!(Slot::A.other(), Slot::B);
+        assert_eq!(Slot::ALL.map(Slot::suffix), ["a", "b"]);
     }
 
     #[test]

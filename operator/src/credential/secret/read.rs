@@ -72,23 +72,35 @@ pub fn verifier(secret: &SecretObject, which: Which) -> Option<Verifier> {
     Some(Verifier(SecretString::from(verifier)))
 }
 
-fn entry(secret: &SecretObject, which: Which, binding: &Binding) -> Option<Entry> {
+/// Which login an entry is of: its user name tells, and if that is none of ours its generation.
+pub(super) fn slot(secret: &SecretObject, which: Which, binding: &Binding) -> Option<Slot> {
+    let user = secret.text(place(which).username);
+    let named = |slot: &Slot| user == Some(&binding.names.login(*slot));
+    let numbered = || generation(secret, which).map(Slot::of_generation);
+    Slot::ALL.into_iter().find(named).or_else(numbered)
+}
+
+/// Is there anything of it?
+pub(super) fn is_there(secret: &SecretObject, which: Which) -> bool {
     let place = place(which);
     let keys = [place.username, place.password, place.verifier];
-    if !keys.into_iter().any(|key| secret.has(key)) {
+    keys.into_iter().any(|key| secret.has(key))
+}
+
+fn generation(secret: &SecretObject, which: Which) -> Option<u64> {
+    let number = secret.annotation(place(which).generation)?.parse().ok();
+    number.filter(|number: &u64| *number > 0)
+}
+
+fn entry(secret: &SecretObject, which: Which, binding: &Binding) -> Option<Entry> {
+    if !is_there(secret, which) {
         return None;
     }
-    let number = secret
-        .annotation(place.generation)
-        .and_then(|text| text.parse().ok());
-    let number = number.filter(|number: &u64| *number > 0);
-    let user = secret.text(place.username);
-    let named = Slot::ALL
-        .into_iter()
-        .find(|slot| user == Some(&binding.names.login(*slot)));
-    let slot = named.or(number.map(Slot::of_generation))?;
+    let place = place(which);
+    let slot = slot(secret, which, binding)?;
     let verifier = secret.text(place.verifier);
     let backend = binding.endpoint.backend();
+    let number = generation(secret, which);
     Some(Entry {
         slot,
         generation: number.filter(|number| Slot::of_generation(*number) == slot),

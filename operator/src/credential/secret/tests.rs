@@ -393,6 +393,51 @@ fn an_edited_user_name_is_told_by_its_generation_and_the_reverse() {
 }
 
 #[test]
+fn edited_user_names_of_staged_and_former_logins_are_written_back() {
+    let mut scene = Scene::settled(postgres());
+    scene.policy.trigger = Some("now".to_owned());
+    assert!(scene.act());
+    scene.edit("next-username", Some("postgres"));
+    scene.edit("username", Some("postgres"));
+    while scene.text("previous-username").is_none() {
+        assert!(scene.act());
+    }
+    assert_eq!(scene.text("username"), Some(names().login(Slot::B)));
+    assert_eq!(
+        scene.text("previous-username"),
+        Some(names().login(Slot::A))
+    );
+    scene.edit("previous-username", Some("postgres"));
+    let mended = repaired(
+        scene.secret.as_ref().unwrap(),
+        Some(Slot::B),
+        &scene.binding,
+    )
+    .unwrap();
+    assert_eq!(
+        mended.text("previous-username"),
+        Some(names().login(Slot::A).as_str())
+    );
+}
+
+#[test]
+fn the_api_takes_the_object_as_a_secret() {
+    fn path<K: kube::Resource<DynamicType = ()>>() -> String {
+        K::url_path(&(), Some("shop"))
+    }
+    assert_eq!(path::<SecretObject>(), "/api/v1/namespaces/shop/secrets");
+    let scene = Scene::settled(redis());
+    let json = serde_json::to_value(scene.secret.as_ref().unwrap()).unwrap();
+    assert_eq!(
+        (&json["apiVersion"], &json["kind"]),
+        (&"v1".into(), &"Secret".into())
+    );
+    assert_eq!(json["data"]["type"], "cmVkaXM=");
+    let back: SecretObject = serde_json::from_value(json).unwrap();
+    assert_eq!(Some(&back), scene.secret.as_ref());
+}
+
+#[test]
 fn only_what_bears_our_mark_is_ours() {
     let scene = Scene::settled(postgres());
     let (ours, binding) = (scene.secret.unwrap(), scene.binding);

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::SecretObject;
 use super::binding::{Binding, DERIVED};
 use super::password::{Made, matches};
-use super::read::place;
+use super::read::{is_there, place, slot};
 
 /// The Secret after a step that writes it; none for other steps, and if the Secret is not the one that
 /// the step was decided about. `made` is the new password, for [`Step::WriteNext`] alone.
@@ -61,16 +61,10 @@ pub fn write(
         }
         Step::Annotate(marks) => annotate(&mut new, marks),
         Step::KeepStray { generation } => {
-            let stray = Slot::of_generation(*generation);
-            let next = place(Which::Next);
-            let staged = new
-                .annotation(next.generation)
-                .and_then(|text| text.parse().ok());
-            let is_there = new.text(next.username) == Some(&binding.names.login(stray));
-            if is_there || staged.map(Slot::of_generation) == Some(stray) {
+            let generation = *generation;
+            if slot(&new, Which::Next, binding) == Some(Slot::of_generation(generation)) {
                 forget(&mut new, Which::Next);
             }
-            let generation = *generation;
             keep(&mut new, Keep::Bare { generation }, binding);
         }
         Step::ForgetPrevious => keep(&mut new, Keep::Nothing, binding),
@@ -98,6 +92,8 @@ pub fn repaired(
     {
         derive(&mut new, binding, slot);
     }
+    rename(&mut new, Which::Next, binding);
+    rename(&mut new, Which::Previous, binding);
     mark(&mut new, binding);
     (new != *old).then_some(new)
 }
@@ -125,7 +121,10 @@ fn keep(new: &mut SecretObject, previous: Keep, binding: &Binding) {
             new.put(places.username, Some(&user));
             new.annotate(places.generation, Some(generation.to_string()));
         }
-        Keep::Current => transfer(new, Which::Current, Which::Previous),
+        Keep::Current => {
+            rename(new, Which::Current, binding);
+            transfer(new, Which::Current, Which::Previous);
+        }
     }
     new.annotate(keys::ANNOTATION_PREVIOUS_SINCE, None);
 }
@@ -142,6 +141,15 @@ fn transfer(new: &mut SecretObject, from: Which, to: Which) {
     }
     let generation = new.annotation(from.generation).map(str::to_owned);
     new.annotate(to.generation, generation);
+}
+
+/// A user name that was edited becomes that of its login again.
+fn rename(new: &mut SecretObject, which: Which, binding: &Binding) {
+    if is_there(new, which)
+        && let Some(slot) = slot(new, which, binding)
+    {
+        new.put(place(which).username, Some(&binding.names.login(slot)));
+    }
 }
 
 fn forget(new: &mut SecretObject, which: Which) {
