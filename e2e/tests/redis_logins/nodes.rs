@@ -185,6 +185,8 @@ async fn sentinels_name_the_primary_and_its_replicas_also_after_a_failover() -> 
         },
         vec![address(&sentinel)],
     );
+    assert_eq!(endpoint.announced, Announced::Followed);
+    endpoint.announced = Announced::Refused;
     let subject = subject("orders", Profile::Default);
     let pinned = Server::new(endpoint.clone(), admin(&primary))?;
     assert!(

@@ -10,25 +10,27 @@
 //! | --- | --- |
 //! | `rules` | what a user is given; pure |
 //! | `shown`, `meaning` | what a server shows, and whether that is the same; pure |
-//! | `topology`, `discover` | which nodes there are |
+//! | `endpoint`, `topology`, `discover` | what the class says, which nodes there are |
+//! | `survey` | all users at once |
 //! | `node` | one connection, and what its errors mean |
 //! | `verify`, `preflight`, `changes` | logging in as the consumer, what is missing, what happened |
 
 mod changes;
 mod discover;
+mod endpoint;
 mod meaning;
 mod node;
 mod preflight;
 mod rules;
 mod shown;
+mod survey;
 mod topology;
 mod verify;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use futures::future::{join_all, try_join_all};
@@ -36,135 +38,20 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
 pub use changes::{Change, Happened};
+pub use endpoint::{Admin, Endpoint, Persist, Tls, Topology, Wants};
 pub use rules::Profile;
 pub use topology::{Address, Announced, Role};
 
 use self::{
     discover::Live,
-    meaning::Catalog,
     node::{Dial, Node},
     rules::{Hash, Rules},
     shown::Shown,
 };
 use super::{
-    BackendError, LoginState, Removal, ServerState, SharedState, Slot, Subject, Survey, Verifier,
+    BackendError, LoginState, Removal, ServerState, SharedState, Slot, Subject, Verifier,
     fingerprint, hex,
 };
-use crate::credential::names;
-
-/// Longest CA bundle that is taken.
-const CA_MAX: usize = 1 << 20;
-
-/// Where a server is.
-#[derive(Clone, Debug)]
-pub struct Endpoint {
-    /// How its nodes belong together.
-    pub topology: Topology,
-    /// Its nodes; with `Sentinel`, the Sentinels.
-    pub nodes: Vec<Address>,
-    /// Which other nodes may be contacted if the server names them.
-    pub announced: Announced,
-    /// TLS, always verified; none for clear text.
-    pub tls: Option<Tls>,
-    /// What may be done so that users outlive a restart.
-    pub persist: Persist,
-    /// How long a connection may take.
-    pub connect_timeout: Duration,
-    /// How long an answer may take.
-    pub answer_timeout: Duration,
-}
-
-impl Endpoint {
-    /// Clear text, time-outs of 3 s and 5 s, no other nodes than these.
-    pub fn new(topology: Topology, nodes: Vec<Address>) -> Self {
-        Self {
-            topology,
-            nodes,
-            announced: Announced::default(),
-            tls: None,
-            persist: Persist::default(),
-            connect_timeout: Duration::from_secs(3),
-            answer_timeout: Duration::from_secs(5),
-        }
-    }
-}
-
-/// How the nodes of a server belong together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// One node.
-    Standalone,
-    /// A primary with replicas.
-    Replicated,
-    /// The same, watched by Sentinels, which name it.
-    Sentinel {
-        /// What the Sentinels call it.
-        master: String,
-        /// How to log in at the Sentinels; none if they ask nobody.
-        admin: Option<Admin>,
-    },
-    /// Redis Cluster.
-    Cluster,
-}
-
-/// TLS to a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// Certificates that are trusted, as PEM; none for those of the system.
-    pub ca: Option<String>,
-}
-
-/// What may be done so that users outlive a restart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Persist {
-    /// Nothing: they are set again after each restart.
-    Never,
-    /// `ACL SAVE`, if the server has an ACL file.
-    #[default]
-    AclFile,
-    /// Else also `CONFIG REWRITE`. A server does not tell whether its configuration includes other
-    /// files; with one that holds users it would not start again.
-    Rewrite,
-}
-
-/// How somebody logs in.
-#[derive(Clone)]
-pub struct Admin {
-    /// Its name; none for `default`.
-    pub username: Option<String>,
-    /// Its password; empty if none is asked for.
-    pub password: SecretString,
-}
-
-impl Admin {
-    fn name(&self) -> &str {
-        self.username.as_deref().unwrap_or("default")
-    }
-}
-
-impl PartialEq for Admin {
-    fn eq(&self, other: &Self) -> bool {
-        self.username == other.username
-            && self.password.expose_secret() == other.password.expose_secret()
-    }
-}
-
-impl Eq for Admin {}
-
-impl fmt::Debug for Admin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What a service wants of a Redis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// How much of the server it may use.
-    pub profile: Profile,
-}
 
 /// What a server keeps of a password.
 pub fn verifier(password: &SecretString) -> Verifier {
@@ -193,37 +80,10 @@ impl fmt::Debug for Server {
 impl Server {
     /// Of its class. Fails on what no server could answer to.
     pub fn new(endpoint: Endpoint, admin: Admin) -> Result<Self, BackendError> {
-        let invalid = |field, problem: &str| {
-            Err(BackendError::Invalid {
-                field,
-                problem: problem.to_owned(),
-            })
-        };
-        if endpoint.nodes.is_empty() {
-            return invalid("nodes", "found none; name at least one");
-        }
-        if endpoint.topology == Topology::Standalone && endpoint.nodes.len() > 1 {
-            return invalid("nodes", "found several; a standalone server is one node");
-        }
-        let ca = endpoint.tls.as_ref().and_then(|tls| tls.ca.as_deref());
-        if let Some(ca) = ca {
-            if ca.len() > CA_MAX {
-                return invalid("tls.ca", "found more than 1 MiB");
-            }
-            if ca.contains("PRIVATE KEY") || !ca.contains("-----BEGIN CERTIFICATE-----") {
-                return invalid(
-                    "tls.ca",
-                    "found no certificates alone; they must be PEM without any key",
-                );
-            }
-        }
+        endpoint.check()?;
         let sentinels = match &endpoint.topology {
             Topology::Sentinel { admin, .. } => {
-                let nobody = || Admin {
-                    username: None,
-                    password: SecretString::default(),
-                };
-                let who = admin.clone().unwrap_or_else(nobody);
+                let who = admin.clone().unwrap_or_else(Admin::nobody);
                 let nodes = endpoint.nodes.iter().cloned();
                 nodes
                     .map(|node| Node::new(node, Some(who.clone())))
@@ -326,31 +186,6 @@ impl Server {
         )))
     }
 
-    /// All users that could be ours, by one `ACL LIST` on each node of the last time.
-    pub async fn survey(&self) -> Result<Survey, BackendError> {
-        let nodes = self.known().await?;
-        let asked = nodes.iter().map(|(node, role)| async move {
-            let listed = async {
-                let catalog = node.any_catalog(&self.dial).await?;
-                let lines: Vec<String> = node.ask(&self.dial, "acl|list", &[]).await?;
-                Ok(digests(&lines, &catalog))
-            };
-            (*role, listed.await)
-        });
-        let (mut listed, mut silent) = (Vec::new(), None);
-        for (role, digests) in join_all(asked).await {
-            match digests {
-                Ok(digests) => listed.push(digests),
-                Err(error) if role == Role::Primary => return Err(error),
-                Err(error) => silent = Some(error),
-            }
-        }
-        match (listed.is_empty(), silent) {
-            (true, Some(error)) => Err(error),
-            _ => Ok(surveyed(&listed)),
-        }
-    }
-
     async fn writable(&self) -> Result<Vec<Live>, BackendError> {
         self.discover().await?.writable(&self.endpoint.topology)
     }
@@ -426,66 +261,9 @@ fn sessions(clients: &str, user: &str) -> u64 {
     clients.lines().filter(is_of).count() as u64
 }
 
-/// The digest of each user of ours on one node.
-fn digests(lines: &[String], catalog: &Catalog) -> Survey {
-    // There are three profiles and many users.
-    let mut meanings: HashMap<Vec<String>, String> = HashMap::new();
-    let users = lines.iter().filter_map(|line| Shown::from_line(line));
-    let ours = users.filter(|(name, _)| name.starts_with(names::PREFIX));
-    ours.map(|(name, shown)| {
-        let meaning = match meanings.get(&shown.commands) {
-            Some(meaning) => meaning.clone(),
-            None => catalog.digest(&shown.commands),
-        };
-        let digest = shown.digest(&meaning);
-        meanings.insert(shown.commands, meaning);
-        (name, digest)
-    })
-    .collect()
-}
-
-/// The digest of each user, or of all its digests if the nodes differ.
-fn surveyed(nodes: &[Survey]) -> Survey {
-    let mut users: BTreeMap<&String, Vec<&str>> = BTreeMap::new();
-    for (name, digest) in nodes.iter().flatten() {
-        users.entry(name).or_default().push(digest);
-    }
-    let merged = |(name, digests): (&String, Vec<&str>)| {
-        let is_alike = digests.len() == nodes.len() && digests.iter().all(|one| *one == digests[0]);
-        let digest = if is_alike {
-            digests[0].to_owned()
-        } else {
-            let (on, all) = (digests.len(), nodes.len());
-            format!("{} on {on} of {all} nodes", fingerprint(&digests.join(" ")))
-        };
-        (name.clone(), digest)
-    };
-    users.into_iter().map(merged).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn listed(users: &[&str]) -> Survey {
-        let ours = users.iter().map(|text| format!("user {text}"));
-        let all = ours.chain(["user default on nopass ~* &* +@all".to_owned()]);
-        digests(&all.collect::<Vec<_>>(), &Catalog::default())
-    }
-
-    #[test]
-    fn a_survey_has_our_users_alone_and_tells_when_nodes_differ() {
-        let one = listed(&["lh_a on #1 ~x", "other on nopass"]);
-        let alike = surveyed(&[one.clone(), one.clone()]);
-        assert_eq!(alike, surveyed(std::slice::from_ref(&one)));
-        assert_eq!(alike.keys().collect::<Vec<_>>(), ["lh_a"]);
-        let absent = surveyed(&[one.clone(), listed(&[])]);
-        let other = surveyed(&[one.clone(), listed(&["lh_a on #2 ~x"])]);
-        assert_ne!(alike, absent);
-        assert_ne!(alike, other);
-        assert_ne!(absent, other);
-        assert_eq!(other, surveyed(&[one, listed(&["lh_a on #2 ~x"])]));
-    }
 
     #[test]
     fn sessions_are_counted_by_the_whole_name() {
@@ -518,39 +296,5 @@ mod tests {
         assert!(!is_in_shape(merged(&[&one, &other], 1)));
         assert!(!is_in_shape(merged(&[&none, &other], 1)));
         assert_eq!(merged(&[&none, &none], 1), LoginState::Absent);
-    }
-
-    #[test]
-    fn what_no_server_could_answer_to_is_refused_before_any_contact() {
-        let admin = Admin {
-            username: None,
-            password: "canary".into(),
-        };
-        let node: Address = "localhost:6379".parse().unwrap();
-        let with = |topology, nodes, ca: Option<&str>| {
-            let mut endpoint = Endpoint::new(topology, nodes);
-            endpoint.tls = ca.map(|ca| Tls {
-                ca: Some(ca.to_owned()),
-            });
-            Server::new(endpoint, admin.clone()).map(|server| format!("{server:?}"))
-        };
-        let shown = with(Topology::Standalone, vec![node.clone()], None).unwrap();
-        assert!(!shown.contains("canary"), "{shown}");
-        for (nodes, ca) in [
-            (vec![], None),
-            (vec![node.clone(), node.clone()], None),
-            (vec![node.clone()], Some("garbage")),
-            (
-                vec![node.clone()],
-                Some("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----"),
-            ),
-            (vec![node.clone()], Some(&*"x".repeat(CA_MAX + 1))),
-        ] {
-            let found = with(Topology::Standalone, nodes, ca);
-            assert!(
-                matches!(found, Err(BackendError::Invalid { .. })),
-                "{found:?}"
-            );
-        }
     }
 }

@@ -56,7 +56,7 @@ impl Setup {
         setup
             .with("cluster-enabled yes")
             .with("cluster-config-file nodes.conf")
-            .with("cluster-node-timeout 2000")
+            .with("cluster-node-timeout 15000")
     }
 
     /// A Sentinel that watches `primary` under this name, and needs no other to act.

@@ -38,6 +38,8 @@ pub(super) struct Nodes {
     pub(super) all: Vec<Found>,
     /// Named by the server, but the class does not permit to contact them.
     pub(super) refused: Vec<(Address, Role)>,
+    /// Other addresses of some of them.
+    aliases: Vec<Address>,
 }
 
 /// A node that answers, and what it says of itself.
@@ -95,10 +97,19 @@ impl Server {
         let mut nodes = Nodes {
             all: self.probe(named).await,
             refused,
+            aliases: Vec::new(),
         };
         if self.endpoint.topology == Topology::Replicated {
             self.follow(&mut nodes).await;
         }
+        // Nodes come and go for years; their connections go with them.
+        let is_used = |address: &Address| {
+            let mut all = nodes.all.iter().map(|found| &found.node.address);
+            all.any(|one| one == address)
+                || nodes.aliases.contains(address)
+                || self.endpoint.nodes.contains(address)
+        };
+        lock(&self.nodes).retain(|address, _| is_used(address));
         let kept = nodes.all.iter().map(|found| {
             let (node, role) = (found.node.clone(), found.is_primary());
             (node, if role { Role::Primary } else { Role::Replica })
@@ -171,6 +182,8 @@ impl Server {
                 let own = run_id(&found);
                 if own.is_none() || !nodes.all.iter().any(|one| run_id(one) == own) {
                     nodes.all.push(found);
+                } else {
+                    nodes.aliases.push(found.node.address.clone());
                 }
             }
         }
