@@ -37,13 +37,18 @@ pub(crate) async fn install(cluster: &Cluster) -> Result<()> {
     kubectl
         .run(&["apply", "-f", &path("operator/deploy/rbac.yaml")])
         .await?;
-    let established = ["wait", "--for=condition=Established", "--timeout=60s"];
-    kubectl
-        .run(&[&established[..], &["crd/clusterservices.leasehold.dev"]].concat())
-        .await?;
+    served(&kubectl, "backendclasses", "bclass").await?;
+    served(&kubectl, "clusterservices", "csvc").await
+}
+
+/// Waits until a kind of ours can be used.
+pub(crate) async fn served(kubectl: &Kubectl, plural: &str, short: &str) -> Result<()> {
+    let crd = format!("crd/{plural}.leasehold.dev");
+    let established = ["wait", "--for=condition=Established", "--timeout=60s", &crd];
+    kubectl.run(&established).await?;
     // Discovery follows a little later.
     wait::until_true("a kind that kubectl knows", MINUTE, || async {
-        Ok(kubectl.run(&["explain", "csvc"]).await.is_ok())
+        Ok(kubectl.run(&["explain", short]).await.is_ok())
     })
     .await
 }

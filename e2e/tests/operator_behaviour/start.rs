@@ -140,6 +140,7 @@ async fn an_absent_crd_is_waited_for_and_taken_up_when_it_appears() -> Result<()
     kubectl
         .run(&["apply", "-f", &crds.to_string_lossy()])
         .await?;
+    served(&kubectl, "clusterservices", "csvc").await?;
     operator.wait_until_leading().await?;
     declare(&namespace, "billing", elected("billing")).await?;
     hold(&namespace, "billing", "billing-0", 0).await?;

@@ -147,7 +147,8 @@ async fn pass(
 ) -> Result<Action, Error> {
     let facts = observe::observe(context, looks, class).await;
     if facts.is_elsewhere {
-        return Ok(Action::await_change());
+        // Where Secrets are not watched nothing else would tell that it has come.
+        return Ok(Action::requeue(context.timers.class_look));
     }
     let plan = plan::plan(&facts);
     apply::apply(context, &facts, &plan).await?;
