@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use leasehold_crds::ClusterServiceStatus;
 use leasehold_e2e::audit::{Filter, Request};
 use leasehold_e2e::kubectl::Kubectl;
+use leasehold_e2e::logins::Stores;
 use leasehold_e2e::{Cluster, Result, TestNamespace, programs, wait};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -76,9 +78,25 @@ async fn class(namespace: &TestNamespace<'_>) -> Result<()> {
     .await
 }
 
+/// Logins that are made, rotated and removed.
+async fn logins(namespace: &TestNamespace<'_>) -> Result<()> {
+    let stores = Stores::start().await?;
+    let admin = Kubectl::new(&namespace.cluster().admin_kubeconfig());
+    stores
+        .declare(&admin, "rights", SYSTEM, namespace.name())
+        .await?;
+    let spec = json!({"postgres": {"className": "rights-postgres"}, "deletionPolicy": "Delete"});
+    declare(namespace, "orders", spec).await?;
+    let is_made = |status: &ClusterServiceStatus| condition(status, "PostgresReady").0 == "True";
+    shown(namespace, "orders", "a login", is_made).await?;
+    let kubectl = namespace.kubectl();
+    kubectl.run(&["delete", "csvc", "orders"]).await.map(drop)
+}
+
 /// A story in which the operator does everything that it ever does.
 async fn everything(namespace: &TestNamespace<'_>) -> Result<()> {
     class(namespace).await?;
+    logins(namespace).await?;
     declare(namespace, "billing", elected("billing")).await?;
     hold(namespace, "billing", "billing-0", 0).await?;
     shown(namespace, "billing", "a leader", |it| {

@@ -10,25 +10,23 @@ use leasehold_operator::backend::{Removal, SharedState, Slot};
 
 use crate::ground::{Ground, ours, pair, subject};
 
-/// So many looks are enough for any call.
-const POLLS_MAX: usize = 600;
+/// At so many places of each call it is dropped: an uneven number, so that no rhythm of polls hides any.
+const PLACES: usize = 23;
 
-/// Each place takes a second or two: not every one is tried.
-const STEP: usize = 3;
-
-/// Polls a call so often, and drops it; what it said if it ended before.
-async fn dropped_after<F: Future>(polls: usize, call: F) -> Option<F::Output> {
+/// Polls a call so often, and drops it; what it said if it ended before, and how often it was polled.
+async fn dropped_after<F: Future>(polls: usize, call: F) -> (Option<F::Output>, usize) {
     let mut call = pin!(call);
-    let mut left = polls;
-    poll_fn(|context| match call.as_mut().poll(context) {
+    let mut done = 0;
+    let output = poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending if done == polls => Poll::Ready(None),
         Poll::Pending => {
-            left -= 1;
+            done += 1;
             Poll::Pending
         }
     })
-    .await
+    .await;
+    (output, done)
 }
 
 #[tokio::test]
@@ -37,13 +35,23 @@ async fn a_service_whose_making_was_dropped_anywhere_is_made_by_the_next_call() 
     let mut subject = subject("billing");
     subject.wants.schema = Some("tables".to_owned());
     let made = pair();
-    for (drops, polls) in (0..POLLS_MAX).step_by(STEP).enumerate() {
+    let (mut making, mut removing, mut drops) = (usize::MAX, usize::MAX, 0);
+    for place in 0..=PLACES {
         let late = ground.operator();
         let make = async {
             late.provision(&subject).await?;
             late.set_login(&subject, 1, &made.verifier).await
         };
-        let ended = dropped_after(polls, make).await;
+        // The first time both run to their ends, to know how long they are.
+        let part = |of: usize| {
+            if place == 0 {
+                of
+            } else {
+                of / PLACES * (place - 1)
+            }
+        };
+        let (ended, polls) = dropped_after(part(making), make).await;
+        drops += usize::from(ended.is_none());
         let operator = ground.operator();
         operator.provision(&subject).await?;
         operator.set_login(&subject, 1, &made.verifier).await?;
@@ -52,22 +60,24 @@ async fn a_service_whose_making_was_dropped_anywhere_is_made_by_the_next_call() 
         assert_eq!(state.shared, SharedState::InShape, "after {polls} polls");
         assert!(ours(&state.logins[0]).1, "after {polls} polls");
 
-        let end = dropped_after(polls, late.remove(&subject, true)).await;
+        let remove = late.remove(&subject, true);
+        let (end, ending) = dropped_after(part(removing), remove).await;
+        drops += usize::from(end.is_none());
         assert_eq!(
             operator.remove(&subject, true).await?,
             Removal::Done,
-            "after {polls} polls"
+            "after {ending} polls"
         );
         let left = "SELECT (SELECT count(*) FROM pg_roles WHERE rolname LIKE 'lh!_%' ESCAPE '!')::text \
              || ' ' || (SELECT count(*) FROM pg_database WHERE datname LIKE 'lh!_%' ESCAPE '!')::text";
-        assert_eq!(ground.ask(left).await?, "0 0", "after {polls} polls");
-        if let (Some(made), Some(ended)) = (ended, end) {
-            made?;
-            ended?;
-            println!("dropped at {drops} places");
-            assert!(drops > 10, "too few to mean anything: {drops}");
-            return Ok(());
+        assert_eq!(ground.ask(left).await?, "0 0", "after {ending} polls");
+        if place == 0 {
+            ended.expect("the first one runs to its end")?;
+            end.expect("the first one runs to its end")?;
+            (making, removing) = (polls, ending);
         }
     }
-    panic!("a call did not end within {POLLS_MAX} polls");
+    println!("dropped at {drops} places of {making} and {removing} polls");
+    assert!(drops > PLACES, "too few to mean anything: {drops}");
+    Ok(())
 }

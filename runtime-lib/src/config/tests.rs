@@ -65,6 +65,9 @@ fn garbage_in_every_variable_is_reported_in_one_go() {
             names.iter().map(|name| (name.as_str(), garbage)).collect();
         let (_, problems) = read(&variables);
         for name in &names {
+            if name.ends_with("_URL") {
+                continue; // `binding` judges it, if the program asks for one
+            }
             // Names may be made of digits, and a node id of anything but our separators.
             let is_name = name.ends_with("CLUSTER_ID") || name.ends_with("NAMESPACE");
             let is_node = name.ends_with("NODE_ID") && !garbage.trim().is_empty();
