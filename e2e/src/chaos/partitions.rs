@@ -30,7 +30,7 @@ const STUCK: Duration = Duration::from_mins(4);
 /// A pause lasts this much longer than the lease.
 const BEYOND: Duration = Duration::from_secs(4);
 /// No crash may cost more than D and this, on a machine that compiles meanwhile.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]
