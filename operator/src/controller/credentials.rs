@@ -148,7 +148,12 @@ async fn at(
 ) -> Result<work::Rest, Trouble> {
     let ground = ground.map_err(Clone::clone)?;
     let account = observe::account(service, context, kind, ground).await?;
-    work::settle(service, context, &account).await
+    let worked = work::settle(service, context, &account).await;
+    if worked.as_ref().is_err_and(Trouble::is_refused_login) {
+        // Perhaps the admin has another password by now, and Secrets are not watched.
+        context.servers.doubt(&account.class);
+    }
+    worked
 }
 
 fn tell(context: &Context, key: &(String, String), kind: BackendKind, report: Option<Report>) {

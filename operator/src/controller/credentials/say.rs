@@ -114,6 +114,11 @@ impl Trouble {
         matches!(self, Self::Api(error) if matches!(**error, Error::Conflict { .. }))
     }
 
+    /// The server refuses a login, be it the admin's or the one that was made.
+    pub fn is_refused_login(&self) -> bool {
+        matches!(self, Self::Backend(BackendError::LoginRefused { .. }))
+    }
+
     /// It may pass by itself soon.
     pub fn is_passing(&self) -> bool {
         match self {

@@ -101,7 +101,8 @@ impl Work<'_> {
                 | Step::Annotate(_)
                 | Step::KeepStray { .. }
                 | Step::ForgetPrevious => {
-                    secret = Some(self.write(secret, &step, now).await?);
+                    let is_first = shown.current.is_none();
+                    secret = Some(self.write(secret, &step, is_first, now).await?);
                 }
                 Step::Provision => {
                     self.begins_to_change()?;
@@ -173,6 +174,7 @@ impl Work<'_> {
         &self,
         old: Option<SecretObject>,
         step: &Step,
+        is_first: bool,
         now: WallTime,
     ) -> Result<SecretObject, Trouble> {
         let made = match step {
@@ -192,7 +194,7 @@ impl Work<'_> {
         );
         let new = new.ok_or(Trouble::Restless)?;
         let written = secret::write(self.context, self.account, old.is_none(), &new).await?;
-        self.announce(step).await;
+        self.announce(step, is_first).await;
         Ok(written)
     }
 
@@ -230,15 +232,20 @@ impl Work<'_> {
         );
     }
 
-    async fn announce(&self, step: &Step) {
+    async fn announce(&self, step: &Step, is_first: bool) {
         let names = &self.account.binding.names;
         let secret = self.account.binding.secret_name();
         let (generation, reason, is_warning, note) = match step {
             Step::Turn { generation, .. } => {
                 let login = names.login(Slot::of_generation(*generation));
+                let (reason, what) = if is_first {
+                    ("CredentialCreated", "a login")
+                } else {
+                    ("CredentialRotated", "a new login")
+                };
                 let note =
-                    format!("Secret {secret} has a new password, number {generation}: {login}.");
-                (*generation, "CredentialRotated", false, note)
+                    format!("Secret {secret} has {what}, with password {generation}: {login}.");
+                (*generation, reason, false, note)
             }
             Step::WriteNext {
                 generation,
