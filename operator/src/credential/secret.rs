@@ -8,7 +8,7 @@
 //! | [`object`] | the Kubernetes object, wrapped as it arrives |
 //! | [`owner`] | whose it is (C7) |
 //! | [`binding`] | for whom it is made, and the keys that follow from that |
-//! | [`password`] | passwords and their verifiers |
+//! | [`mod@password`] | passwords and their verifiers |
 //! | [`mod@read`] | from the object to [`Stored`](leasehold_core::credential::Stored) |
 //! | [`mod@write`] | from a [`Step`](leasehold_core::credential::Step) to the object |
 
