@@ -45,9 +45,7 @@ lane() {
 	for name in "$@"; do run "$name" "${cargo[@]}" --test "$name"; done
 }
 
-# What computes all the time gives way to what must answer in time.
 computing() {
-	[ "${LANES:-}" = 1 ] || renice -n 10 -p "$BASHPID" >/dev/null
 	run unit "${cargo[@]}" --lib --bins
 	local name path
 	for path in {crds,operator,runtime-lib,runtime-lib/core,xtask}/tests/{*.rs,*/main.rs}; do
@@ -65,24 +63,31 @@ computing() {
 
 long=(operator_behaviour)
 chaos=(chaos_short demo runtime_behaviour)
+# These keep servers as busy as they can. They, and what only computes, come when nothing has to answer in time.
+busy=(postgres_logins redis_logins)
+loaded=(binding credentials)
 rest=()
 for path in e2e/tests/*.rs; do
 	name=$(basename "$path" .rs)
-	[[ " ${long[*]} ${chaos[*]} " == *" $name "* ]] || rest+=("$name")
+	[[ " ${long[*]} ${chaos[*]} ${busy[*]} ${loaded[*]} " == *" $name "* ]] || rest+=("$name")
 done
 
 if [ "${LANES:-}" = 1 ]; then
 	computing
-	lane "${long[@]}" "${chaos[@]}" "${rest[@]}"
+	lane "${long[@]}" "${chaos[@]}" "${rest[@]}" "${busy[@]}" "${loaded[@]}"
 else
 	# Each lane is a process group of its own, so that an interrupt can end all that runs in it.
 	lanes=()
 	trap 'for it in "${lanes[@]}"; do kill -- "-$it" 2>/dev/null || true; done; exit 130' INT TERM
 	set -m
-	computing </dev/null & lanes+=($!)
 	lane "${long[@]}" </dev/null & lanes+=($!)
 	lane "${chaos[@]}" </dev/null & lanes+=($!)
 	lane "${rest[@]}" </dev/null & lanes+=($!)
+	wait
+	lanes=()
+	computing </dev/null & lanes+=($!)
+	lane "${busy[@]}" </dev/null & lanes+=($!)
+	lane "${loaded[@]}" </dev/null & lanes+=($!)
 	wait
 fi
 if [ -e "$logs/failed" ]; then

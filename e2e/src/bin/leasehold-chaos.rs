@@ -96,6 +96,7 @@ async fn run(arguments: Arguments) -> Result<(String, bool)> {
             count: 128,
             timing,
             unfenced: arguments.unfenced,
+            grace: Duration::from_secs(5),
             keep: arguments.keep,
         };
         let outcome = partitions::run(&options).await?;

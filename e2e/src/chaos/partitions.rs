@@ -29,8 +29,6 @@ const SERVICE: &str = "chaos-partitions";
 const STUCK: Duration = Duration::from_mins(4);
 /// A pause lasts this much longer than the lease.
 const BEYOND: Duration = Duration::from_secs(4);
-/// No crash may cost more than D and this, on a machine that compiles meanwhile.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -49,6 +47,8 @@ pub struct Options {
     pub timing: LeaseTiming,
     /// Write without fences: the checker must find it.
     pub unfenced: bool,
+    /// No crash may cost more than D and this.
+    pub grace: Duration,
     /// Keep histories here; else they go unless the run is broken.
     pub keep: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     stage.wake_all().await;
     stage.settled().await.step(|| "at the end")?;
     stage.crew.stop().await?;
-    let longest = options.timing.lease_duration() + GRACE;
+    let longest = options.timing.lease_duration() + options.grace;
     let outcome = Outcome {
         done: deck.counts(),
         moves,
