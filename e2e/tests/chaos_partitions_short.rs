@@ -32,6 +32,7 @@ async fn a_minute_of_chaos_leaves_every_partition_with_one_owner() -> Result<()>
         timing: LeaseTiming::FAST,
         unfenced: false,
         grace: Duration::from_secs(10), // the machine runs the other tests meanwhile
+        starts_late: true,
         keep: None,
     };
     let outcome = run(&options).await?;
