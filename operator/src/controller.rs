@@ -12,3 +12,16 @@ pub mod backend_class;
 pub mod cluster_service;
 pub mod credentials;
 pub mod drive;
+
+use kube::api::{DeleteParams, Preconditions};
+
+/// Deletes this object, and if a revision is given this revision of it, and no other.
+fn exactly(uid: Option<String>, resource_version: Option<String>) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid,
+            resource_version,
+        }),
+        ..DeleteParams::default()
+    }
+}

@@ -145,6 +145,16 @@ impl Error {
         }
     }
 
+    /// What was to be changed or deleted is gone meanwhile: that is none, and no error.
+    pub fn gone_is_fine<T>(result: Result<T, Self>) -> Result<Option<T>, Self> {
+        match result {
+            Err(Self::Api { source, .. }) if matches!(&*source, kube::Error::Api(status) if status.is_not_found()) => {
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
     /// The reason in conditions.
     pub fn reason(&self) -> &'static str {
         match self {

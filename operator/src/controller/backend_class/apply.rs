@@ -42,7 +42,8 @@ pub async fn apply(context: &Context, facts: &Facts, plan: &Plan) -> Result<(), 
         });
         let change = Patch::Merge(change);
         let call = api.patch(&name, &parameters, &change);
-        match gone_is_fine(context.write(PATCH_CLASS, "", call).await)? {
+        // Perhaps it goes by the finalizer that is taken away here.
+        match Error::gone_is_fine(context.write(PATCH_CLASS, "", call).await)? {
             Some(written) => revision = written.resource_version(),
             None => return Ok(()),
         }
@@ -58,16 +59,5 @@ pub async fn apply(context: &Context, facts: &Facts, plan: &Plan) -> Result<(), 
         "status": difference,
     }));
     let call = api.patch_status(&name, &parameters, &change);
-    gone_is_fine(context.write(PATCH_STATUS, "", call).await).map(drop)
-}
-
-/// Deleted meanwhile, perhaps by the finalizer that was just taken away.
-fn gone_is_fine<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
-    match result {
-        Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(it) if it.is_not_found()) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-        Ok(written) => Ok(Some(written)),
-    }
+    Error::gone_is_fine(context.write(PATCH_STATUS, "", call).await).map(drop)
 }

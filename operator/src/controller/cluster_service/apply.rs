@@ -6,7 +6,7 @@ mod partitions;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace, events::v1::Event};
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{Patch, PatchParams, PostParams},
 };
 use leasehold_crds::{
     ClusterService, LeadershipTerm, Settings,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     belief::{LeaseReading, record::shortened},
     context::Context,
+    controller::exactly,
     error::{Action, Error},
     object::{event::build_events, settings_lease::build_settings_lease},
 };
@@ -129,17 +130,6 @@ async fn apply_settings(
                 .await
                 .map(drop)
         }
-    }
-}
-
-/// Deletes this revision of this object, and no other.
-fn exactly(uid: Option<String>, resource_version: Option<String>) -> DeleteParams {
-    DeleteParams {
-        preconditions: Some(Preconditions {
-            uid,
-            resource_version,
-        }),
-        ..DeleteParams::default()
     }
 }
 
@@ -314,11 +304,5 @@ async fn write_status(
     };
     let patch = Patch::Merge(patch);
     let call = api.patch_status(&name, &parameters, &patch);
-    match context.write(PATCH_STATUS, namespace, call).await {
-        Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(it) if it.is_not_found()) =>
-        {
-            Ok(()) // deleted meanwhile
-        }
-        result => result.map(drop),
-    }
+    Error::gone_is_fine(context.write(PATCH_STATUS, namespace, call).await).map(drop)
 }

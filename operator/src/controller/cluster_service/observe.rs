@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     belief::{
-        Guarded, Heard, LeaseBelief, LeaseReading, LeaseState, Sighting,
+        Guarded, Heard, LeaseBelief, LeaseReading, LeaseState, Sighting, key,
         partitions::PartitionFacts, record::shortened,
     },
     context::Context,
@@ -127,14 +127,7 @@ pub async fn observe(
     let namespace = service.metadata.namespace.clone().unwrap_or_default();
     let name = service.metadata.name.clone().unwrap_or_default();
     let beliefs = &context.beliefs;
-    let peers = beliefs
-        .sharing(&namespace, cluster_id.as_str())
-        .into_iter()
-        .filter(|peer| *peer != name)
-        .filter_map(|peer| store.get(&ObjectRef::new(&peer).within(&namespace)))
-        .filter_map(|peer| peer.0.as_ref().ok().cloned())
-        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
-        .collect();
+    let peers = peers(context, store, service, &cluster_id);
     let lease = cluster_id.leader_lease_name();
     let (unlabelled, blind) = match service.spec.cluster_scope {
         ClusterScope::Cluster => look_closer(context, &namespace, &cluster_id).await,
@@ -170,6 +163,25 @@ pub async fn observe(
         blind,
         reports: context.credentials.reports.of(&(namespace, name)),
     }
+}
+
+/// The other ClusterServices of an id, without those that are going.
+pub fn peers(
+    context: &Context,
+    store: &Store<Guarded>,
+    service: &ClusterService,
+    cluster_id: &ClusterId,
+) -> Vec<ClusterService> {
+    let (namespace, name) = key(service);
+    context
+        .beliefs
+        .sharing(&namespace, cluster_id.as_str())
+        .into_iter()
+        .filter(|peer| *peer != name)
+        .filter_map(|peer| store.get(&ObjectRef::new(&peer).within(&namespace)))
+        .filter_map(|peer| peer.0.as_ref().ok().cloned())
+        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
+        .collect()
 }
 
 /// Reads the member Leases if one of them is silent: the watch may be deaf.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
-use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::reflector::Store;
 use leasehold_core::credential::Policy;
 use leasehold_crds::{
     ClusterService, DeletionPolicy, Privileges, RedisProfile, TlsMode,
@@ -17,7 +17,10 @@ use crate::{
     backend::{Subject, postgres, redis},
     belief::Guarded,
     context::Context,
-    controller::cluster_service::plan::{conflict_among, conflict_message},
+    controller::cluster_service::{
+        observe::peers,
+        plan::{conflict_among, conflict_message},
+    },
     credential::{
         names::Names,
         secret::{Binding, Endpoint},
@@ -45,15 +48,7 @@ pub async fn ground(
     let cluster_id = service
         .cluster_id()
         .map_err(|error| Trouble::Spec(error.to_string()))?;
-    let peers: Vec<ClusterService> = context
-        .beliefs
-        .sharing(&namespace, cluster_id.as_str())
-        .into_iter()
-        .filter(|peer| *peer != name)
-        .filter_map(|peer| store.get(&ObjectRef::new(&peer).within(&namespace)))
-        .filter_map(|peer| peer.0.as_ref().ok().cloned())
-        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
-        .collect();
+    let peers = peers(context, store, service, &cluster_id);
     if let Some(conflict) = conflict_among(service, &peers) {
         return Err(Trouble::Peers(conflict_message(&conflict)));
     }

@@ -178,10 +178,5 @@ async fn set_finalizer(
     let call = api.patch(&name, &parameters, &patch);
     let patched = context.write(PATCH_SERVICE, &namespace, call).await;
     context.credentials.effects.done();
-    match patched {
-        Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(it) if it.is_not_found()) => {
-            Ok(())
-        }
-        result => result.map(drop),
-    }
+    Error::gone_is_fine(patched).map(drop)
 }

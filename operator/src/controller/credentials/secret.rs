@@ -1,16 +1,14 @@
 //! The Secret of a login at the API server. Always read live: a stale cache would make a new password.
 
-use kube::{
-    Api, Resource as _, ResourceExt as _,
-    api::{DeleteParams, PostParams, Preconditions},
-};
+use kube::{Api, Resource as _, ResourceExt as _, api::PostParams};
 use leasehold_crds::keys;
 
 use super::{account::Account, say::Trouble};
 use crate::{
     context::Context,
+    controller::exactly,
     credential::secret::{SecretObject, Whose, whose},
-    error::Action,
+    error::{Action, Error},
 };
 
 const SECRETS: Action = Action {
@@ -77,13 +75,7 @@ pub async fn delete(
     secret: &SecretObject,
 ) -> Result<(), Trouble> {
     let (api, namespace, name) = place(context, account);
-    let exactly_this = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: secret.meta().uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
+    let exactly_this = exactly(secret.meta().uid.clone(), None);
     let action = Action {
         verb: "delete",
         ..SECRETS
@@ -91,12 +83,7 @@ pub async fn delete(
     let call = api.delete(&name, &exactly_this);
     let deleted = context.write(action, &namespace, call).await;
     context.credentials.effects.done();
-    match deleted {
-        Err(crate::error::Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(it) if it.is_not_found()) => {
-            Ok(())
-        }
-        result => Ok(result.map(drop)?),
-    }
+    Ok(Error::gone_is_fine(deleted).map(drop)?)
 }
 
 fn place(context: &Context, account: &Account) -> (Api<SecretObject>, String, String) {

@@ -5,11 +5,11 @@ use kube::{Api, ResourceExt, core::DeserializeGuard};
 use leasehold_crds::condition;
 use tokio::time::Instant;
 
-use super::{DELETE_LEASE, Facts, Plan, create_event, exactly, status};
+use super::{DELETE_LEASE, Facts, Plan, create_event, status};
 use crate::{
     belief::Heard,
     context::Context,
-    controller::cluster_service::observe::read_lease,
+    controller::{cluster_service::observe::read_lease, exactly},
     error::Error,
     object::partition_event::{build_rebalanced, build_stuck},
 };
