@@ -97,7 +97,6 @@ async fn run(arguments: Arguments) -> Result<(String, bool)> {
             timing,
             unfenced: arguments.unfenced,
             grace: Duration::from_secs(5),
-            starts_late: false,
             keep: arguments.keep,
         };
         let outcome = partitions::run(&options).await?;

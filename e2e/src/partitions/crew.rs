@@ -73,6 +73,8 @@ struct Seen {
 pub struct Figures {
     /// Moves of partitions between pods.
     pub moves: Moves,
+    /// The least moves of each of its tables, added up.
+    pub least_of_each: usize,
     /// Longest time that any hash was without an owner.
     pub unowned_max: Duration,
     /// How long it took until everything was settled.
@@ -365,6 +367,7 @@ impl Crew {
         let unowned_max = self.lock().run.unowned_max(span);
         Ok(Figures {
             moves: moves::over(&tables[from..]),
+            least_of_each: moves::least_of_each(&tables[from..]),
             unowned_max,
             took,
         })
