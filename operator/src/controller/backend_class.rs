@@ -11,21 +11,20 @@ pub mod plan;
 pub mod status;
 
 use std::{
-    convert::Infallible,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
+use futures::FutureExt;
 use kube_runtime::{
-    controller::{self, Action, applier},
+    controller::{self, Action},
     reflector::Store,
 };
-use tokio::sync::broadcast::{self, error::RecvError};
 
+use super::drive::{Drive, Pass};
 use crate::{
     belief::{
-        classes::{ClassTrigger, GuardedClass, class_name},
+        classes::{ClassTrigger, GuardedClass},
         key,
     },
     context::Context,
@@ -43,74 +42,31 @@ pub async fn run(
     ending: impl Future<Output = ()> + Send + 'static,
 ) {
     let looks = Arc::new(Looks::default());
-    let triggers = triggers(&context, &store, looks.clone()).take_until(ending.boxed());
-    let reconciled =
-        move |class: Arc<GuardedClass>, context: Arc<Context>| -> BoxFuture<'static, _> {
-            let looks = looks.clone();
-            async move { reconcile(&class, &context, &looks).await }.boxed()
-        };
-    let config = controller::Config::default()
-        .concurrency(CONCURRENCY)
-        // A hundred services made at once are one change of their class.
-        .debounce(context.timers.settle);
-    applier(
-        reconciled,
-        error_policy,
-        context,
-        store,
-        Box::pin(triggers),
-        config,
-    )
-    .for_each(|result| async move {
-        match result {
-            // Errors of a pass are logged where they happen.
-            Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
-            Err(error) => tracing::debug!(%error, "nothing to reconcile"),
-        }
-    })
-    .await;
-}
-
-/// Every class once, then those that news concerns. A class that is gone is forgotten on the way.
-fn triggers(
-    context: &Arc<Context>,
-    store: &Store<GuardedClass>,
-    looks: Arc<Looks>,
-) -> impl Stream<Item = Result<ClassTrigger, Infallible>> + Send + use<> {
-    let news = context.beliefs.classes().subscribe();
-    let all = stream::iter(every_class(store));
-    let state = (news, store.clone(), context.clone(), looks);
-    let later = stream::unfold(state, |(mut news, store, context, looks)| async move {
-        let triggers = next_triggers(&mut news, &store).await?;
-        for trigger in &triggers {
-            if store.get(trigger).is_none() {
-                looks.forget(&trigger.name);
-                context.servers.forget(&trigger.name);
-                wake_users(&context, &trigger.name);
+    let forget = {
+        let (context, store, looks) = (context.clone(), store.clone(), looks.clone());
+        move |class: &ClassTrigger| {
+            if store.get(class).is_none() {
+                looks.forget(&class.name);
+                context.servers.forget(&class.name);
+                wake_users(&context, &class.name);
             }
         }
-        Some((stream::iter(triggers), (news, store, context, looks)))
-    });
-    all.chain(later.flatten()).map(Ok)
-}
-
-fn every_class(store: &Store<GuardedClass>) -> Vec<ClassTrigger> {
-    let classes = store.state();
-    classes
-        .iter()
-        .map(|it| ClassTrigger::new(&class_name(it)))
-        .collect()
-}
-
-async fn next_triggers(
-    news: &mut broadcast::Receiver<ClassTrigger>,
-    store: &Store<GuardedClass>,
-) -> Option<Vec<ClassTrigger>> {
-    match news.recv().await {
-        Ok(trigger) => Some(vec![trigger]),
-        Err(RecvError::Lagged(_)) => Some(every_class(store)),
-        Err(RecvError::Closed) => None,
-    }
+    };
+    let reconciled = move |class: Arc<GuardedClass>, context: Arc<Context>| -> Pass {
+        let looks = looks.clone();
+        async move { reconcile(&class, &context, &looks).await }.boxed()
+    };
+    let drive = Drive {
+        region: None,
+        news: context.beliefs.classes().subscribe(),
+        config: controller::Config::default()
+            .concurrency(CONCURRENCY)
+            // A hundred services made at once are one change of their class.
+            .debounce(context.timers.settle),
+    };
+    drive
+        .run(context, store, forget, reconciled, error_policy, ending)
+        .await;
 }
 
 /// The credentials of everybody who names a class may go on, or may no longer.

@@ -16,7 +16,10 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt as _;
-use kube_runtime::{controller::Action, reflector::Store};
+use kube_runtime::{
+    controller::{self, Action},
+    reflector::Store,
+};
 use leasehold_crds::{ClusterScope, ClusterService, keys};
 
 use super::drive::Drive;
@@ -48,10 +51,10 @@ pub async fn run(
     let drive = Drive {
         region,
         news,
-        concurrency: CONCURRENCY,
+        config: controller::Config::default().concurrency(CONCURRENCY),
     };
     drive
-        .run(context, store, reconciled, error_policy, ending)
+        .run(context, store, |_| {}, reconciled, error_policy, ending)
         .await;
 }
 

@@ -28,7 +28,10 @@ pub mod work;
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::join_all};
-use kube_runtime::{controller::Action, reflector::Store};
+use kube_runtime::{
+    controller::{self, Action},
+    reflector::Store,
+};
 use leasehold_crds::{ClusterService, cluster_service::BackendKind};
 
 use super::{
@@ -72,10 +75,10 @@ pub async fn run(
     let drive = Drive {
         region,
         news: context.beliefs.subscribe_credentials(),
-        concurrency: CONCURRENCY,
+        config: controller::Config::default().concurrency(CONCURRENCY),
     };
     drive
-        .run(context, store, reconciled, error_policy, ending)
+        .run(context, store, |_| {}, reconciled, error_policy, ending)
         .await;
 }
 

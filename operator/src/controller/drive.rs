@@ -1,60 +1,63 @@
-//! What the controllers of ClusterServices have in common: each object once, then those that news
-//! concerns, until the leadership ends.
+//! What all controllers have in common: each object once, then those that news concerns, until the
+//! leadership ends.
 
 use std::{convert::Infallible, sync::Arc};
 
 use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream};
+use kube::Resource;
 use kube_runtime::{
     controller::{self, Action, applier},
-    reflector::Store,
+    reflector::{ObjectRef, Store},
 };
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::{
-    belief::{Guarded, Trigger},
-    context::Context,
-    error::Error,
-};
+use crate::{context::Context, error::Error};
 
 /// One pass over one object.
 pub type Pass = BoxFuture<'static, Result<Action, Error>>;
 
-/// How a controller is driven.
-pub struct Drive {
+/// How a controller of one kind is driven.
+pub struct Drive<K: Resource<DynamicType = ()>> {
     /// One namespace, or all.
     pub region: Option<String>,
     /// Whom news concerns.
-    pub news: broadcast::Receiver<Trigger>,
-    /// How many objects are reconciled at the same time.
-    pub concurrency: u16,
+    pub news: broadcast::Receiver<ObjectRef<K>>,
+    /// How many objects are reconciled at the same time, and how long news is gathered.
+    pub config: controller::Config,
 }
 
-impl Drive {
-    /// Reconciles until `ending` resolves; then finishes what runs and returns.
+impl<K> Drive<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    /// Reconciles until `ending` resolves; then finishes what runs and returns. Every trigger passes
+    /// `noted` on its way.
     pub async fn run(
         self,
         context: Arc<Context>,
-        store: Store<Guarded>,
-        reconcile: impl FnMut(Arc<Guarded>, Arc<Context>) -> Pass,
-        error_policy: impl Fn(Arc<Guarded>, &Error, Arc<Context>) -> Action,
+        store: Store<K>,
+        noted: impl Fn(&ObjectRef<K>) + Send + 'static,
+        reconcile: impl FnMut(Arc<K>, Arc<Context>) -> Pass,
+        error_policy: impl Fn(Arc<K>, &Error, Arc<Context>) -> Action,
         ending: impl Future<Output = ()> + Send + 'static,
     ) {
         let region = self.region;
         let triggers = triggers(self.news, &store)
             .filter(move |trigger| {
                 // Another controller serves the other namespaces.
-                let is_elsewhere = |it: &Trigger| region.is_some() && it.namespace != region;
-                future::ready(!trigger.as_ref().is_ok_and(is_elsewhere))
+                let is_elsewhere = region.is_some() && trigger.namespace != region;
+                future::ready(!is_elsewhere)
             })
+            .inspect(move |trigger| noted(trigger))
+            .map(Ok::<_, Infallible>)
             .take_until(ending.boxed());
-        let config = controller::Config::default().concurrency(self.concurrency);
         applier(
             reconcile,
             error_policy,
             context,
             store,
             Box::pin(triggers),
-            config,
+            self.config,
         )
         .for_each(|result| async move {
             match result {
@@ -69,30 +72,39 @@ impl Drive {
 }
 
 /// Every object once, then those that news concerns.
-fn triggers(
-    news: broadcast::Receiver<Trigger>,
-    store: &Store<Guarded>,
-) -> impl Stream<Item = Result<Trigger, Infallible>> + Send + use<> {
+fn triggers<K>(
+    news: broadcast::Receiver<ObjectRef<K>>,
+    store: &Store<K>,
+) -> impl Stream<Item = ObjectRef<K>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
     let all = stream::iter(every_object(store));
     let later = stream::unfold((news, store.clone()), move |(mut news, store)| async move {
         let triggers = next_triggers(&mut news, &store).await?;
         Some((stream::iter(triggers), (news, store)))
     });
-    all.chain(later.flatten()).map(Ok)
+    all.chain(later.flatten())
 }
 
-fn every_object(store: &Store<Guarded>) -> Vec<Trigger> {
+fn every_object<K>(store: &Store<K>) -> Vec<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
     let objects = store.state();
     objects
         .iter()
-        .map(|it| Trigger::from_obj(it.as_ref()))
+        .map(|it| ObjectRef::from_obj(it.as_ref()))
         .collect()
 }
 
-async fn next_triggers(
-    news: &mut broadcast::Receiver<Trigger>,
-    store: &Store<Guarded>,
-) -> Option<Vec<Trigger>> {
+async fn next_triggers<K>(
+    news: &mut broadcast::Receiver<ObjectRef<K>>,
+    store: &Store<K>,
+) -> Option<Vec<ObjectRef<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
     match news.recv().await {
         Ok(trigger) => Some(vec![trigger]),
         Err(RecvError::Lagged(_)) => Some(every_object(store)),
