@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
 use leasehold_core::lease::LeaseTiming;
 use leasehold_core::time::Instant;
 use leasehold_e2e::chaos::candidates::{ClientGo, ClientGoOptions, Workload, WorkloadOptions};
@@ -11,7 +13,7 @@ use leasehold_e2e::chaos::records::Records;
 use leasehold_e2e::cluster::lease_rules;
 use leasehold_e2e::history::{Event, Line};
 use leasehold_e2e::proxy::{FaultProxy, Link};
-use leasehold_e2e::{Cluster, Error, Result, TestNamespace};
+use leasehold_e2e::{Cluster, Error, Result, TestNamespace, history, wait};
 
 /// No single step of a scenario takes longer, however slow the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -119,6 +121,26 @@ impl Ground {
             timing: self.rival_timing,
             folder: self.folder.clone(),
         })
+    }
+
+    /// SIGSTOP between two renewals: with one in flight, client-go would wake up past its deadline, stop, and
+    /// empty the Lease whoever holds it by then, which is the story of a late release.
+    pub(crate) async fn pause(&self, rival: &ClientGo, service: &str) -> Result<()> {
+        let lease = lease(service);
+        let leases: Api<Lease> = self.namespace.api();
+        let renewed = || async {
+            let spec = leases.get(&lease).await?.spec;
+            Ok(spec.and_then(|spec| spec.renew_time))
+        };
+        let before = renewed().await?;
+        wait::until_true("a renewal by client-go", PATIENCE, || async {
+            Ok(renewed().await? != before)
+        })
+        .await?;
+        // By then it has read the answer as well.
+        let later = history::now() + nanos(Duration::from_millis(100));
+        rival.until("act", &lease, later, PATIENCE).await?;
+        rival.process().pause()
     }
 
     pub(crate) fn ledger(&self, service: &str) -> PathBuf {

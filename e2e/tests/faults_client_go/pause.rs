@@ -176,7 +176,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
     rival.until("started", &lease, 0, PATIENCE).await?;
     let ours = ground.ours("pause-follower", service, None).await?;
     ours.campaigns(service, PATIENCE).await?;
-    rival.process().pause()?;
+    ground.pause(&rival, service).await?;
     let gained = ours.gained(service, 0, PATIENCE).await?;
     let woken = history::now();
     rival.process().resume()?;

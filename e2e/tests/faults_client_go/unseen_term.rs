@@ -55,7 +55,7 @@ pub(crate) async fn to_ours(ground: &Ground) -> Found {
     rival.until("started", &lease, 0, PATIENCE).await?;
     let visitor = ground.ours("our-visitor", service, None).await?;
 
-    rival.process().pause()?;
+    ground.pause(&rival, service).await?;
     let gained = visitor.gained(service, 0, PATIENCE).await?;
     visitor.terminate()?;
     wait::until_true("the end of our visitor", PATIENCE, || async {
