@@ -14,6 +14,7 @@ pub mod history;
 pub mod kubectl;
 pub mod ledger;
 pub mod logins;
+pub mod needle;
 pub mod node;
 pub mod partitions;
 pub mod process;

@@ -12,6 +12,8 @@ mod drift;
 mod five_hundred;
 #[path = "credentials/ground.rs"]
 mod ground;
+#[path = "credentials/leaks.rs"]
+mod leaks;
 #[path = "credentials/load.rs"]
 mod load;
 #[path = "credentials/making.rs"]

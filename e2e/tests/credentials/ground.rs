@@ -49,12 +49,23 @@ impl Ground {
 
     /// Starts an operator for the namespace.
     pub(crate) async fn another(&self, log: &str, more: &[&str]) -> Result<Operator> {
+        let talk = "info,leasehold=debug,leasehold_operator=debug";
+        self.another_talking(log, more, talk).await
+    }
+
+    /// The same, logging what `talk` chooses.
+    pub(crate) async fn another_talking(
+        &self,
+        log: &str,
+        more: &[&str],
+        talk: &str,
+    ) -> Result<Operator> {
         let cluster = self.namespace.cluster();
         let kubeconfig = operator_kubeconfig(cluster, self.namespace.name()).await?;
         let name = self.namespace.name();
         let ours = ["--class-namespace", name, "--drift-interval", "1s"];
-        let more = [&ours, more].concat();
-        Operator::start_with(cluster, &kubeconfig, log, &[name], name, &more).await
+        let (place, more) = ((log, name), [&ours, more].concat());
+        Operator::start_talking(cluster, &kubeconfig, place, &[name], &more, talk).await
     }
 
     /// The process of the operator.

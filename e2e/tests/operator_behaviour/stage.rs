@@ -86,7 +86,6 @@ impl Operator {
     }
 
     /// The same with more arguments.
-    #[allow(clippy::unused_async)] // started like everything else here
     pub(crate) async fn start_with(
         cluster: &Cluster,
         kubeconfig: &Path,
@@ -94,6 +93,21 @@ impl Operator {
         namespaces: &[&str],
         lease_namespace: &str,
         more: &[&str],
+    ) -> Result<Self> {
+        let talk = "info,leasehold=debug,leasehold_operator=debug";
+        let place = (name, lease_namespace);
+        Self::start_talking(cluster, kubeconfig, place, namespaces, more, talk).await
+    }
+
+    /// The same, logging what `talk` chooses.
+    #[allow(clippy::unused_async)] // started like everything else here
+    pub(crate) async fn start_talking(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        (name, lease_namespace): (&str, &str),
+        namespaces: &[&str],
+        more: &[&str],
+        talk: &str,
     ) -> Result<Self> {
         let address = format!("127.0.0.1:{}", ports::free_port()?);
         let mut command = Command::new(programs::operator()?);
@@ -104,7 +118,7 @@ impl Operator {
             .args(["--metrics-address", &address])
             .args(["--timers-divisor", "10"])
             .args(more)
-            .env("RUST_LOG", "info,leasehold=debug,leasehold_operator=debug");
+            .env("RUST_LOG", talk);
         let log = cluster.folder().join(format!("operator.{name}.log"));
         let process = Process::spawn("leasehold-operator", &command, &log, Lifetime::Bound)?;
         Ok(Self { process, address })
