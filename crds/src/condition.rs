@@ -137,6 +137,8 @@ pub mod reason {
     pub const WAITING_FOR_SESSIONS: &str = "WaitingForSessions";
     /// Every password is as new as it should be, and no login before is left.
     pub const CURRENT: &str = "Current";
+    /// An annotation asks to say what would be done, and to do nothing.
+    pub const PLAN_ONLY: &str = "PlanOnly";
     /// What was made on a server is being removed.
     pub const REMOVING: &str = "Removing";
     /// Something on the server keeps a role from being removed.

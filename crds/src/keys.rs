@@ -54,6 +54,9 @@ pub const ANNOTATION_PREVIOUS_SINCE: &str = "leasehold.dev/previous-since";
 pub const ANNOTATION_TRIGGER: &str = "leasehold.dev/trigger";
 /// Annotation on a Secret of ours: installation, namespace uid and name of whom it was made for (C7).
 pub const ANNOTATION_OWNER_MARK: &str = "leasehold.dev/owner-mark";
+/// Annotation on a Secret of ours: the BackendClass at whose server its login is, to end it there also
+/// when the ClusterService does not name it any more.
+pub const ANNOTATION_CLASS: &str = "leasehold.dev/class";
 
 /// Annotation on a ClusterService: any changed text is a forced rotation.
 pub const ANNOTATION_ROTATE: &str = "leasehold.dev/rotate";

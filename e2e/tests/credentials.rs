@@ -14,10 +14,14 @@ mod five_hundred;
 mod ground;
 #[path = "credentials/leaks.rs"]
 mod leaks;
+#[path = "credentials/left.rs"]
+mod left;
 #[path = "credentials/load.rs"]
 mod load;
 #[path = "credentials/making.rs"]
 mod making;
+#[path = "credentials/planned.rs"]
+mod planned;
 #[path = "credentials/rotation.rs"]
 mod rotation;
 #[path = "operator_behaviour/stage.rs"]

@@ -24,6 +24,12 @@ impl SecretBeliefs {
             .flatten()
     }
 
+    /// Whether there is a Secret of ours of this name, as far as is seen.
+    pub fn is_known(&self, secret: &Key) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains_key(secret)
+    }
+
     /// A Secret is gone; the ClusterService that it concerns.
     pub fn forget(&self, secret: &Key) -> Option<Key> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

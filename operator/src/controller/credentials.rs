@@ -11,6 +11,9 @@
 //! | [`work`] | asks the machine of the core for the next step, and does it, until nothing is to be done |
 //! | [`secret`] | reads and writes its Secret |
 //! | [`remove`] | what a deletion needs |
+//! | [`left`] | the same at a store that the spec names no more |
+//! | [`command`] | annotations by which people command |
+//! | [`planned`] | what would be done, in words |
 //! | [`say`] | what is told of it |
 //! | [`drift`] | looks whether a server still shows what was made |
 //!
@@ -18,8 +21,11 @@
 //! that the machine named; a back-off.
 
 pub mod account;
+pub mod command;
 pub mod drift;
+pub mod left;
 pub mod observe;
+pub mod planned;
 pub mod remove;
 pub mod say;
 pub mod secret;
@@ -104,24 +110,28 @@ async fn pass(
 ) -> Result<Action, Error> {
     let key = key(service);
     let wants: Vec<BackendKind> = wanted(&service.spec).collect();
-    for kind in BackendKind::ALL {
-        if !wants.contains(&kind) && context.credentials.forget(&key, kind) {
-            context.beliefs.touch(&key.0, &key.1);
-        }
-    }
     if service.metadata.deletion_timestamp.is_some() {
         return remove::pass(service, context, store).await;
     }
-    remove::keep_finalizer(service, context).await?;
+    let left = left::pass(service, context, store).await?;
+    for kind in BackendKind::ALL {
+        let is_known = wants.contains(&kind) || left.kinds.contains(&kind);
+        if !is_known && context.credentials.forget(&key, kind) {
+            context.beliefs.touch(&key.0, &key.1);
+        }
+    }
+    remove::keep_finalizer(service, context, !left.kinds.is_empty()).await?;
     if wants.is_empty() || service.spec.paused {
-        return Ok(Action::await_change());
+        return Ok(left
+            .look_again
+            .map_or_else(Action::await_change, Action::requeue));
     }
     let ground = observe::ground(service, context, store).await;
     let works = wants
         .iter()
         .map(|kind| at(service, context, *kind, ground.as_ref()));
-    let mut next: Option<Duration> = None;
-    let mut is_stuck = false;
+    let mut next: Option<Duration> = left.look_again;
+    let mut is_stuck = next.is_some();
     for (kind, outcome) in wants.iter().zip(join_all(works).await) {
         let (report, wait) = match outcome {
             Ok(rest) => (say::rest(service, *kind, &rest), rest.look_again),

@@ -71,6 +71,8 @@ pub struct State {
     /// Passes with trouble in a row, by object.
     pub failures: Failures,
     tried: Mutex<BTreeMap<Whom, Tried>>,
+    /// Who has no Secret at a store that its spec does not name.
+    leaving_nothing: Mutex<BTreeSet<Whom>>,
     /// By class and name on its server.
     shown: Mutex<BTreeMap<String, BTreeMap<String, Shown>>>,
 }
@@ -115,6 +117,22 @@ impl State {
     /// An object is gone.
     pub fn forget_tried(&self, whom: &Whom) {
         lock(&self.tried).remove(whom);
+        self.may_leave(whom);
+    }
+
+    /// Nothing is left of somebody at a store that is not wanted.
+    pub fn leaves_nothing(&self, whom: Whom) {
+        lock(&self.leaving_nothing).insert(whom);
+    }
+
+    /// Whether that is known.
+    pub fn left_nothing(&self, whom: &Whom) -> bool {
+        lock(&self.leaving_nothing).contains(whom)
+    }
+
+    /// The store is wanted (again), or the object is gone.
+    pub fn may_leave(&self, whom: &Whom) {
+        lock(&self.leaving_nothing).remove(whom);
     }
 
     /// A service wants nothing of this store any more; true if anything was known of it.

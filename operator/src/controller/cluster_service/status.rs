@@ -239,7 +239,7 @@ fn ready(
     if let Some(problem) = problem {
         return verdict(false, problem.reason(), problem.to_string());
     }
-    if let Some(missing) = credentials::not_ready(stores) {
+    if let Some(missing) = credentials::not_ready(facts, stores) {
         return missing;
     }
     if facts.service.spec.cluster_scope == ClusterScope::Node {

@@ -32,6 +32,8 @@ pub struct Account {
     pub policy: Policy,
     /// What a namespace of the same name left may be taken over (C7).
     pub adopts: bool,
+    /// Why nothing is changed, if so; what would be is said instead.
+    pub plans_only: Option<String>,
 }
 
 /// What is wanted of a server.

@@ -5,12 +5,13 @@ use kube::{Resource as _, ResourceExt as _};
 use kube_runtime::reflector::Store;
 use leasehold_core::credential::Policy;
 use leasehold_crds::{
-    ClusterService, DeletionPolicy, Privileges, RedisProfile, TlsMode,
+    ClusterService, DeletionPolicy, PostgresSpec, Privileges, RedisProfile, RedisSpec, TlsMode,
     cluster_service::BackendKind, keys,
 };
 
 use super::{
     account::{Account, Asks},
+    command,
     say::Trouble,
 };
 use crate::{
@@ -86,6 +87,45 @@ pub async fn account(
         BackendKind::Redis => spec.redis.as_ref().map(|it| &it.class_name),
     };
     let class = class.cloned().unwrap_or_default();
+    account_at(service, context, kind, ground, class).await
+}
+
+/// What a service that names a store no more had there, as its Secret tells.
+pub async fn former_account(
+    service: &ClusterService,
+    context: &Context,
+    kind: BackendKind,
+    ground: &Ground,
+    (class, database): (&str, Option<&str>),
+) -> Result<Account, Trouble> {
+    let mut as_it_was = service.clone();
+    let class_name = class.to_owned();
+    match kind {
+        BackendKind::Postgres => {
+            let database = database.filter(|it| *it != ground.names.owner());
+            as_it_was.spec.postgres = Some(PostgresSpec {
+                class_name,
+                database: database.map(str::to_owned),
+                ..PostgresSpec::default()
+            });
+        }
+        BackendKind::Redis => {
+            as_it_was.spec.redis = Some(RedisSpec {
+                class_name,
+                ..RedisSpec::default()
+            });
+        }
+    }
+    account_at(&as_it_was, context, kind, ground, class.to_owned()).await
+}
+
+async fn account_at(
+    service: &ClusterService,
+    context: &Context,
+    kind: BackendKind,
+    ground: &Ground,
+    class: String,
+) -> Result<Account, Trouble> {
     let served = context.servers.get(&class, &ground.names.namespace).await?;
     let names = ground.names.clone();
     let (asks, endpoint) = match kind {
@@ -101,16 +141,18 @@ pub async fn account(
     Ok(Account {
         kind,
         address: address(&endpoint),
-        class,
+        class: class.clone(),
         asks,
         binding: Binding {
             names,
+            class,
             endpoint,
             owner: owner(service),
         },
         policy: policy(service, kind, &served)?,
         served,
-        adopts: has_command(service, keys::ANNOTATION_ADOPT),
+        adopts: command::adopts(service),
+        plans_only: command::plans_only(service),
     })
 }
 
@@ -202,12 +244,4 @@ fn owner(service: &ClusterService) -> Option<OwnerReference> {
     (service.spec.deletion_policy == DeletionPolicy::Delete)
         .then(|| service.controller_owner_ref(&()))
         .flatten()
-}
-
-/// A command annotation that is `true`.
-pub fn has_command(service: &ClusterService, annotation: &str) -> bool {
-    service
-        .annotations()
-        .get(annotation)
-        .is_some_and(|it| it == "true")
 }

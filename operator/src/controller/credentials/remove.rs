@@ -12,7 +12,9 @@ use serde_json::json;
 
 use super::{
     account::Account,
-    observe::{self, Ground, has_command},
+    command, left,
+    observe::{self, Ground},
+    planned::planned,
     say::{self, Trouble},
     secret, tell, wait_after,
 };
@@ -31,10 +33,15 @@ const PATCH_SERVICE: error::Action = error::Action {
     resource: "clusterservices",
 };
 
-/// The finalizer is there if and only if a deletion has something to do.
-pub async fn keep_finalizer(service: &ClusterService, context: &Context) -> Result<(), Error> {
+/// The finalizer is there if and only if a deletion has something to do: also at a store that the spec
+/// does not name any more.
+pub async fn keep_finalizer(
+    service: &ClusterService,
+    context: &Context,
+    is_left: bool,
+) -> Result<(), Error> {
     let is_wanted = service.spec.deletion_policy == DeletionPolicy::Delete
-        && wanted(&service.spec).next().is_some();
+        && (is_left || wanted(&service.spec).next().is_some());
     if is_wanted == has_finalizer(service) {
         return Ok(());
     }
@@ -54,8 +61,8 @@ pub async fn pass(
         return Ok(Action::await_change());
     }
     let key = key(service);
-    let is_given_up = service.spec.deletion_policy == DeletionPolicy::Retain
-        || has_command(service, keys::ANNOTATION_FORCE_DELETE);
+    let is_given_up =
+        service.spec.deletion_policy == DeletionPolicy::Retain || command::is_forced(service);
     if !is_given_up {
         let ground = observe::ground(service, context, store).await;
         for kind in wanted(&service.spec) {
@@ -67,7 +74,7 @@ pub async fn pass(
             if trouble.is_not_leading() {
                 return Err(Error::NotLeading);
             }
-            let trouble = held(&trouble);
+            let trouble = held(service, &trouble);
             let wait = wait_after(context, &key, &trouble);
             super::log(&key, kind, &trouble, wait);
             tell(
@@ -76,6 +83,10 @@ pub async fn pass(
                 kind,
                 say::trouble(service, context, kind, &trouble),
             );
+            return Ok(Action::requeue(wait));
+        }
+        let left = left::pass(service, context, store).await?;
+        if let Some(wait) = left.look_again {
             return Ok(Action::requeue(wait));
         }
     }
@@ -89,15 +100,18 @@ pub async fn pass(
 }
 
 /// What holds a deletion up, with the way out.
-fn held(trouble: &Trouble) -> Trouble {
+fn held(service: &ClusterService, trouble: &Trouble) -> Trouble {
     if trouble.is_conflict() {
         return trouble.clone();
     }
-    Trouble::Held(format!(
-        "The deletion waits: {trouble}. To let it go and leave on the server what is there, annotate it: \
-         {}=true",
-        keys::ANNOTATION_FORCE_DELETE
-    ))
+    let message = format!(
+        "The deletion waits: {trouble}. To let it go and leave on the server what is there, annotate it: {}",
+        command::asked(service, keys::ANNOTATION_FORCE_DELETE)
+    );
+    match trouble {
+        Trouble::PlanOnly(_) => Trouble::PlanOnly(message),
+        _ => Trouble::Held(message),
+    }
 }
 
 /// Server first, then the Secret: as long as it is there, something may be left.
@@ -108,6 +122,17 @@ async fn at(
     ground: &Ground,
 ) -> Result<(), Trouble> {
     let account = observe::account(service, context, kind, ground).await?;
+    end_at(service, context, ground, &account).await
+}
+
+/// The same at a known place.
+pub async fn end_at(
+    service: &ClusterService,
+    context: &Context,
+    ground: &Ground,
+    account: &Account,
+) -> Result<(), Trouble> {
+    let kind = account.kind;
     context.credentials.moves(&account.class, &key(service));
     let is_shared = ground
         .peers
@@ -119,10 +144,17 @@ async fn at(
     let whom = Whom::new(service, kind);
     let mut tried = context.credentials.tried(&whom);
     loop {
-        let found = secret::read(context, &account).await?;
-        match end(&stored(found.as_ref(), &account.binding), deletion, &tried) {
+        let found = secret::read(service, context, account).await?;
+        let step = end(&stored(found.as_ref(), &account.binding), deletion, &tried);
+        if let Some(because) = &account.plans_only
+            && let Some(next) = planned(&step, account)
+        {
+            let message = format!("{because} Next would be: {next}");
+            return Err(Trouble::PlanOnly(message));
+        }
+        match step {
             Step::Remove { with_shared } => {
-                remove(context, &account, with_shared).await?;
+                remove(context, account, with_shared).await?;
                 tried.removed();
                 context
                     .credentials
@@ -130,7 +162,7 @@ async fn at(
             }
             Step::DeleteSecret => {
                 let found = found.ok_or(Trouble::Restless)?;
-                secret::delete(context, &account, &found).await?;
+                secret::delete(context, account, &found).await?;
             }
             _ => return Ok(()),
         }
@@ -147,7 +179,8 @@ async fn remove(context: &Context, account: &Account, with_shared: bool) -> Resu
     }
 }
 
-fn has_finalizer(service: &ClusterService) -> bool {
+/// It was set before anything was made under `Delete`.
+pub fn has_finalizer(service: &ClusterService) -> bool {
     service
         .finalizers()
         .iter()

@@ -14,7 +14,7 @@ use leasehold_crds::{
     condition::reason,
 };
 
-use super::work::Rest;
+use super::work::{Planned, Rest};
 use crate::{
     backend::BackendError,
     belief::key,
@@ -77,6 +77,9 @@ pub enum Trouble {
     /// Something on the server keeps what was made from being removed.
     #[error("{0}")]
     Held(String),
+    /// It may only be said what would be done.
+    #[error("{0}")]
+    PlanOnly(String),
     /// The operating system has no random numbers.
     #[error("the operating system gives no random numbers, so no password can be made")]
     NoRandom,
@@ -148,6 +151,7 @@ impl Trouble {
             Self::Peers(_) => reason::CLUSTER_ID_CONFLICT,
             Self::Installation(_) => reason::INSTALLATION_UNKNOWN,
             Self::Held(_) => reason::HELD_BACK,
+            Self::PlanOnly(_) => reason::PLAN_ONLY,
             Self::NoRandom | Self::Restless => reason::WRITE_FAILED,
         }
     }
@@ -164,6 +168,17 @@ pub fn rest(service: &ClusterService, kind: BackendKind, rest: &Rest) -> Option<
     } = rest;
     let ready =
         format!("Logging in to {server} as {username} works; Secret {secret_name} holds it.");
+    if let Some(planned) = &rest.planned
+        && !planned.works
+    {
+        let said = Said::no(reason::PLAN_ONLY, plan(planned));
+        let stored = service.status.iter().flat_map(|status| &status.credentials);
+        return Some(Report {
+            ready: said.clone(),
+            current: said,
+            credential: stored.into_iter().find(|it| it.backend == kind).cloned(),
+        });
+    }
     let credential = CredentialStatus {
         backend: kind,
         secret_name: secret_name.clone(),
@@ -193,7 +208,22 @@ fn until(service: &ClusterService, waiting: Waiting, rest: &Rest) -> WallTime {
     }
 }
 
+/// What would be done, and why it is not.
+fn plan(planned: &Planned) -> String {
+    match &planned.next {
+        Some(next) => format!("{} Next would be: {next}.", planned.because),
+        None => format!("{} Nothing is to be done now.", planned.because),
+    }
+}
+
 fn current(rest: &Rest) -> Said {
+    if let Some(planned) = &rest.planned {
+        let message = plan(planned);
+        return match planned.next {
+            Some(_) => Said::no(reason::PLAN_ONLY, message),
+            None => Said::yes(reason::PLAN_ONLY, message),
+        };
+    }
     let Some((waiting, _)) = rest.waiting else {
         let since = rest.rotated_at.map(shown).unwrap_or_default();
         let message = format!("Password {} is in force since {since}.", rest.generation);

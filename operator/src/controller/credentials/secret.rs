@@ -1,9 +1,9 @@
 //! The Secret of a login at the API server. Always read live: a stale cache would make a new password.
 
 use kube::{Api, Resource as _, ResourceExt as _, api::PostParams};
-use leasehold_crds::keys;
+use leasehold_crds::{ClusterService, keys};
 
-use super::{account::Account, say::Trouble};
+use super::{account::Account, command, say::Trouble};
 use crate::{
     context::Context,
     controller::exactly,
@@ -18,7 +18,11 @@ const SECRETS: Action = Action {
 };
 
 /// The Secret, if there is one; one that is not ours is trouble (C7).
-pub async fn read(context: &Context, account: &Account) -> Result<Option<SecretObject>, Trouble> {
+pub async fn read(
+    service: &ClusterService,
+    context: &Context,
+    account: &Account,
+) -> Result<Option<SecretObject>, Trouble> {
     let (api, namespace, name) = place(context, account);
     let found = context
         .within(SECRETS, &namespace, api.get_opt(&name))
@@ -27,9 +31,8 @@ pub async fn read(context: &Context, account: &Account) -> Result<Option<SecretO
     let why = match whose(&found, &account.binding, account.adopts) {
         Whose::Ours => return Ok(Some(found)),
         Whose::Former { mark } => format!(
-            "it was made for another owner ({mark}); to take it over, annotate the ClusterService with \
-             {}=true",
-            keys::ANNOTATION_ADOPT
+            "it was made for another owner ({mark}); to take it over, annotate the ClusterService with {}",
+            command::asked(service, keys::ANNOTATION_ADOPT)
         ),
         Whose::Foreign { owner } => {
             format!("it is not ours ({owner}); delete or rename it, or rename the ClusterService")
@@ -37,6 +40,16 @@ pub async fn read(context: &Context, account: &Account) -> Result<Option<SecretO
         Whose::Immutable => "it is immutable; delete it, and it is made anew".to_owned(),
     };
     Err(Trouble::Secret { name, why })
+}
+
+/// The Secret of a name, whosever it is.
+pub async fn peek(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<SecretObject>, crate::error::Error> {
+    let api: Api<SecretObject> = Api::namespaced(context.client.clone(), namespace);
+    context.within(SECRETS, namespace, api.get_opt(name)).await
 }
 
 /// Creates or replaces exactly the version that was read, so that a race loses cleanly (C1).

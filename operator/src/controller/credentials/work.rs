@@ -9,7 +9,12 @@ use leasehold_core::{
 };
 use leasehold_crds::ClusterService;
 
-use super::{account::Account, say::Trouble, secret};
+use super::{
+    account::Account,
+    planned::{planned, repairs},
+    say::Trouble,
+    secret,
+};
 use crate::{
     backend::BackendError,
     belief::key,
@@ -43,8 +48,21 @@ pub struct Rest {
     pub former: Option<String>,
     /// A new password has to wait for that.
     pub queued: Option<Why>,
+    /// What would be done if it were not forbidden, and why it is.
+    pub planned: Option<Planned>,
     /// When to look again.
     pub look_again: Option<Duration>,
+}
+
+/// What is said instead of done.
+#[derive(Debug)]
+pub struct Planned {
+    /// Why nothing is changed.
+    pub because: String,
+    /// What would be done next; none if all is as it should be.
+    pub next: Option<String>,
+    /// The login in force works all the same, as far as is known.
+    pub works: bool,
 }
 
 /// Works until nothing is to be done.
@@ -83,7 +101,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn run(mut self, tried: &mut Tried) -> Result<Rest, Trouble> {
         let (context, account) = (self.context, self.account);
-        let mut secret = secret::read(context, account).await?;
+        let mut secret = secret::read(self.service, context, account).await?;
         let mut server = account.look().await?;
         for _ in 0..STEPS_MAX {
             let shown = stored(secret.as_ref(), &account.binding);
@@ -95,6 +113,11 @@ impl Work<'_> {
                 ?step,
                 "the next step"
             );
+            if account.plans_only.is_some()
+                && let Some(next) = planned(&step, account)
+            {
+                return Ok(self.rest(&shown, &step, Some(next), now));
+            }
             match &step {
                 Step::WriteNext { .. }
                 | Step::Turn { .. }
@@ -145,12 +168,15 @@ impl Work<'_> {
                 Step::Wait { .. } | Step::Settled { .. } => {
                     let current = shown.current.as_ref().map(|it| it.slot);
                     let old = secret.as_ref().ok_or(Trouble::Restless)?;
-                    match repaired(old, current, &account.binding) {
+                    let next = match repaired(old, current, &account.binding) {
+                        Some(_) if account.plans_only.is_some() => Some(repairs(account)),
                         Some(mended) => {
                             secret = Some(secret::write(context, account, false, &mended).await?);
+                            continue;
                         }
-                        None => return Ok(self.rest(&shown, &step, now)),
-                    }
+                        None => None,
+                    };
+                    return Ok(self.rest(&shown, &step, next, now));
                 }
                 Step::Conflict(conflict) => return Err(self.conflict(conflict)),
                 // Of a deletion alone.
@@ -292,7 +318,13 @@ impl Work<'_> {
         Trouble::Conflict { what, owner }
     }
 
-    fn rest(&self, shown: &leasehold_core::credential::Stored, step: &Step, now: WallTime) -> Rest {
+    fn rest(
+        &self,
+        shown: &leasehold_core::credential::Stored,
+        step: &Step,
+        next: Option<String>,
+        now: WallTime,
+    ) -> Rest {
         let names = &self.account.binding.names;
         let current = shown.current.as_ref();
         let slot = current.map_or(Slot::A, |it| it.slot);
@@ -318,8 +350,26 @@ impl Work<'_> {
             former: waiting.map(|(_, slot)| names.login(slot)),
             waiting,
             queued,
+            planned: self.account.plans_only.clone().map(|because| Planned {
+                because,
+                works: current.is_some() && !concerns_current(step),
+                next,
+            }),
             look_again: look_again.map(wait),
         }
+    }
+}
+
+/// Whether the login in force does not work before this is done.
+fn concerns_current(step: &Step) -> bool {
+    match step {
+        Step::Provision
+        | Step::SetLogin {
+            which: Which::Current,
+            ..
+        } => true,
+        Step::WriteNext { why, .. } => !matches!(why, Why::Interval | Why::Trigger),
+        _ => false,
     }
 }
 

@@ -18,6 +18,8 @@ const LABEL_MAX: usize = 63;
 pub struct Binding {
     /// Who the service is.
     pub names: Names,
+    /// The BackendClass of its store.
+    pub class: String,
     /// Where its store is, as its clients see it.
     pub endpoint: Endpoint,
     /// With `deletionPolicy: Delete` the ClusterService; with `Retain` none, so that nothing collects it.

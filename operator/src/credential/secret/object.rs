@@ -6,6 +6,7 @@ use std::fmt;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use leasehold_crds::keys;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize as _;
 
@@ -34,6 +35,19 @@ impl SecretObject {
     /// Nobody can change it, not even its owner.
     pub fn is_immutable(&self) -> bool {
         self.0.immutable == Some(true)
+    }
+
+    /// The BackendClass that it was made for, and the database, if it names one.
+    pub fn place(&self) -> Option<(&str, Option<&str>)> {
+        let class = self.annotation(keys::ANNOTATION_CLASS)?;
+        Some((class, self.text(keys::secret::DATABASE)))
+    }
+
+    /// Whether it was made by us for this very object, to go with it.
+    pub fn goes_with(&self, uid: &str) -> bool {
+        let owners = self.0.metadata.owner_references.iter().flatten();
+        self.annotation(keys::ANNOTATION_OWNER_MARK).is_some()
+            && owners.into_iter().any(|owner| owner.uid == uid)
     }
 
     /// A value that is text and not empty.

@@ -27,6 +27,7 @@ fn names() -> Names {
 fn postgres() -> Binding {
     Binding {
         names: names(),
+        class: "main".to_owned(),
         endpoint: Endpoint::Postgres {
             host: "db.example".to_owned(),
             port: 5432,
@@ -41,6 +42,7 @@ fn postgres() -> Binding {
 fn redis() -> Binding {
     Binding {
         names: names(),
+        class: "main".to_owned(),
         endpoint: Endpoint::Redis {
             host: "::1".to_owned(),
             port: 6379,

@@ -188,9 +188,10 @@ fn derive(new: &mut SecretObject, binding: &Binding, slot: Slot) {
     }
 }
 
-/// Labels, mark and owner. What others wrote beside them stays.
+/// Labels, mark, class and owner. What others wrote beside them stays.
 fn mark(new: &mut SecretObject, binding: &Binding) {
     new.annotate(keys::ANNOTATION_OWNER_MARK, Some(binding.mark()));
+    new.annotate(keys::ANNOTATION_CLASS, Some(binding.class.clone()));
     let metadata = new.metadata_mut();
     let labels = metadata.labels.get_or_insert_default();
     for (label, value) in binding.labels() {

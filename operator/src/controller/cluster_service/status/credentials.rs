@@ -31,7 +31,8 @@ pub fn wanted(spec: &ClusterServiceSpec) -> impl Iterator<Item = BackendKind> {
 pub(super) fn verdicts(facts: &Facts, old: &[Condition]) -> Vec<(&'static str, Verdict)> {
     let mut verdicts = Vec::new();
     let mut current: Vec<Verdict> = Vec::new();
-    for kind in wanted(&facts.service.spec) {
+    let wants: Vec<BackendKind> = wanted(&facts.service.spec).collect();
+    for kind in wants.iter().copied() {
         let type_ = condition_of(kind);
         let report = facts.reports.get(&kind);
         verdicts.push((
@@ -40,7 +41,11 @@ pub(super) fn verdicts(facts: &Facts, old: &[Condition]) -> Vec<(&'static str, V
         ));
         current.extend(report.map(|it| said(&it.current)));
     }
-    if verdicts.is_empty() {
+    let is_complete = current.len() == wants.len();
+    // Of a store that is not wanted there is a report while something of it is left.
+    let left = facts.reports.iter().filter(|(it, _)| !wants.contains(it));
+    verdicts.extend(left.map(|(kind, it)| (condition_of(*kind), said(&it.ready))));
+    if wants.is_empty() {
         return verdicts;
     }
     // The worst counts: False before Unknown before True.
@@ -49,7 +54,6 @@ pub(super) fn verdicts(facts: &Facts, old: &[Condition]) -> Vec<(&'static str, V
             .iter()
             .position(|word| *word == it.status)
     };
-    let is_complete = current.len() == verdicts.len();
     let worst = current.into_iter().min_by_key(rank);
     let worst = worst.filter(|it| is_complete || it.status != "True");
     let type_ = condition::CREDENTIALS_CURRENT;
@@ -57,9 +61,9 @@ pub(super) fn verdicts(facts: &Facts, old: &[Condition]) -> Vec<(&'static str, V
     verdicts
 }
 
-/// What keeps the service from being ready, if a store does.
-pub(super) fn not_ready(verdicts: &[(&'static str, Verdict)]) -> Option<Verdict> {
-    let stores = [condition::POSTGRES_READY, condition::REDIS_READY];
+/// What keeps the service from being ready, if a store does that it wants.
+pub(super) fn not_ready(facts: &Facts, verdicts: &[(&'static str, Verdict)]) -> Option<Verdict> {
+    let stores: Vec<_> = wanted(&facts.service.spec).map(condition_of).collect();
     let mut missing = verdicts
         .iter()
         .filter(|(type_, verdict)| stores.contains(type_) && verdict.status != "True");
