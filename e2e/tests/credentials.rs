@@ -8,6 +8,8 @@ mod crash;
 mod deletion;
 #[path = "credentials/drift.rs"]
 mod drift;
+#[path = "credentials/failover.rs"]
+mod failover;
 #[path = "credentials/five_hundred.rs"]
 mod five_hundred;
 #[path = "credentials/ground.rs"]

@@ -54,6 +54,8 @@ pub struct Timers {
     pub settle: Duration,
     /// How often a server is asked whether it still shows what was made there.
     pub drift: Duration,
+    /// How often a Redis is asked that instead after a change of leadership, and for how long.
+    pub reread: (Duration, Duration),
 }
 
 impl Timers {
@@ -73,6 +75,10 @@ impl Timers {
             class_look: Duration::from_mins(10) / divisor,
             settle: Duration::from_millis(500) / divisor,
             drift: Duration::from_mins(1) / divisor,
+            reread: (
+                Duration::from_secs(10) / divisor,
+                Duration::from_mins(1) / divisor,
+            ),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use leasehold_crds::{ClusterService, ClusterServiceStatus};
 use leasehold_e2e::kubectl::Kubectl;
 use leasehold_e2e::logins::{self, Login, Stores};
@@ -26,8 +27,13 @@ pub(crate) struct Ground {
 impl Ground {
     /// An operator and two classes; nothing is declared yet.
     pub(crate) async fn prepare(test: &str) -> Result<Self> {
+        Self::prepare_with(test, &[]).await
+    }
+
+    /// The same with more arguments for the operator.
+    pub(crate) async fn prepare_with(test: &str, more: &[&str]) -> Result<Self> {
         let mut ground = Self::without_operator(test).await?;
-        let operator = ground.another(ground.namespace.name(), &[]).await?;
+        let operator = ground.another(ground.namespace.name(), more).await?;
         operator.wait_until_leading().await?;
         ground.operator = Some(operator);
         Ok(ground)
@@ -63,8 +69,11 @@ impl Ground {
         let cluster = self.namespace.cluster();
         let kubeconfig = operator_kubeconfig(cluster, self.namespace.name()).await?;
         let name = self.namespace.name();
-        let ours = ["--class-namespace", name, "--drift-interval", "1s"];
-        let (place, more) = ((log, name), [&ours, more].concat());
+        let mut ours = vec!["--class-namespace", name];
+        if !more.contains(&"--drift-interval") {
+            ours.extend(["--drift-interval", "1s"]);
+        }
+        let (place, more) = ((log, name), [&ours[..], more].concat());
         Operator::start_talking(cluster, &kubeconfig, place, &[name], &more, talk).await
     }
 
@@ -72,6 +81,20 @@ impl Ground {
     pub(crate) fn pid(&self) -> i32 {
         let operator = self.operator.as_ref().expect("an operator");
         operator.process().record().pid
+    }
+
+    /// Another operator in its place.
+    pub(crate) async fn succeed(&mut self, more: &[&str]) -> Result<()> {
+        self.operator = None;
+        let leases: Api<Lease> = self.namespace.api();
+        // Nobody has to wait until the dead one's Lease runs out.
+        let lease = "leasehold-operator.leader";
+        drop(leases.delete(lease, &DeleteParams::default()).await);
+        let log = format!("{}-next", self.namespace.name());
+        let operator = self.another(&log, more).await?;
+        operator.wait_until_leading().await?;
+        self.operator = Some(operator);
+        Ok(())
     }
 
     /// The test is over, and nothing of it is needed any more.
@@ -103,6 +126,12 @@ impl Ground {
             status.credentials.len() == 2 && condition(status, "Ready").0 == "True"
         })
         .await
+    }
+
+    /// What the service says of itself.
+    pub(crate) async fn status(&self) -> Result<ClusterServiceStatus> {
+        let services: Api<ClusterService> = self.namespace.api();
+        Ok(services.get(NAME).await?.status.unwrap_or_default())
     }
 
     pub(crate) async fn shows(

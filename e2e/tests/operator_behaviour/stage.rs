@@ -116,9 +116,11 @@ impl Operator {
             .args(["--namespace", &namespaces.join(",")])
             .args(["--lease-namespace", lease_namespace])
             .args(["--metrics-address", &address])
-            .args(["--timers-divisor", "10"])
             .args(more)
             .env("RUST_LOG", talk);
+        if !more.contains(&"--timers-divisor") {
+            command.args(["--timers-divisor", "10"]);
+        }
         let log = cluster.folder().join(format!("operator.{name}.log"));
         let process = Process::spawn("leasehold-operator", &command, &log, Lifetime::Bound)?;
         Ok(Self { process, address })

@@ -16,6 +16,7 @@
 
 mod catalog;
 mod ending;
+mod idle;
 mod inside;
 mod login;
 mod mark;

@@ -18,7 +18,7 @@
 //! | [`drift`] | looks whether a server still shows what was made |
 //!
 //! Triggers: a changed spec, command or deletion; a changed Secret or class; drift on a server; a time
-//! that the machine named; a back-off.
+//! that the machine named; a back-off; a server that is back.
 
 pub mod account;
 pub mod command;
@@ -162,9 +162,18 @@ async fn at(
     let ground = ground.map_err(Clone::clone)?;
     let account = observe::account(service, context, kind, ground).await?;
     let worked = work::settle(service, context, &account).await;
-    if worked.as_ref().is_err_and(Trouble::is_refused_login) {
+    match &worked {
+        Ok(_) => {
+            for (namespace, name) in context.credentials.serves(&account.class) {
+                context.beliefs.wake(&namespace, &name);
+            }
+        }
+        Err(trouble) if trouble.is_passing() => {
+            context.credentials.waits(&account.class, &key(service));
+        }
         // Perhaps the admin has another password by now, and Secrets are not watched.
-        context.servers.doubt(&account.class);
+        Err(trouble) if trouble.is_refused_login() => context.servers.doubt(&account.class),
+        Err(_) => {}
     }
     worked
 }

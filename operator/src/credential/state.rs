@@ -73,6 +73,8 @@ pub struct State {
     tried: Mutex<BTreeMap<Whom, Tried>>,
     /// Who has no Secret at a store that its spec does not name.
     leaving_nothing: Mutex<BTreeSet<Whom>>,
+    /// Who waits since the server of a class is in trouble that may pass, by class.
+    stuck: Mutex<BTreeMap<String, BTreeSet<Key>>>,
     /// By class and name on its server.
     shown: Mutex<BTreeMap<String, BTreeMap<String, Shown>>>,
 }
@@ -159,18 +161,43 @@ impl State {
         }
     }
 
-    /// The classes that anybody rests at.
-    pub fn classes(&self) -> Vec<String> {
-        let shown = lock(&self.shown);
-        let used = shown.iter().filter(|(_, names)| !names.is_empty());
-        used.map(|(class, _)| class.clone()).collect()
+    /// A server is in trouble that may pass: a service waits.
+    pub fn waits(&self, class: &str, service: &Key) {
+        let mut stuck = lock(&self.stuck);
+        let of_class = stuck.entry(class.to_owned()).or_default();
+        of_class.insert(service.clone());
     }
 
-    /// Somebody who rests at a class.
+    /// A server serves: those who waited for it.
+    pub fn serves(&self, class: &str) -> BTreeSet<Key> {
+        lock(&self.stuck).remove(class).unwrap_or_default()
+    }
+
+    /// One of those who wait, by chance; it waits no more unless it says so again.
+    pub fn someone_stuck(&self, class: &str) -> Option<Key> {
+        let mut stuck = lock(&self.stuck);
+        let of_class = stuck.get_mut(class)?;
+        let which = rand::random_range(0..of_class.len().max(1));
+        let chosen = of_class.iter().nth(which).cloned()?;
+        of_class.remove(&chosen);
+        Some(chosen)
+    }
+
+    /// The classes that anybody rests at, or waits for.
+    pub fn classes(&self) -> BTreeSet<String> {
+        let (shown, stuck) = (lock(&self.shown), lock(&self.stuck));
+        let used = shown.iter().filter(|(_, names)| !names.is_empty());
+        // Who tries may be back in a moment.
+        let classes = used.map(|(class, _)| class).chain(stuck.keys());
+        classes.cloned().collect()
+    }
+
+    /// Somebody who rests at a class, or waits for it.
     pub fn somebody(&self, class: &str) -> Option<Key> {
-        let shown = lock(&self.shown);
-        let first = shown.get(class)?.values().next()?;
-        Some(first.service.clone())
+        let resting = lock(&self.shown)
+            .get(class)
+            .and_then(|names| Some(names.values().next()?.service.clone()));
+        resting.or_else(|| lock(&self.stuck).get(class)?.first().cloned())
     }
 
     /// Takes in a survey: the services to look at, since what is theirs differs from the last one. A
@@ -204,6 +231,25 @@ mod tests {
     fn survey(entries: &[(&str, &str)]) -> Survey {
         let owned = |(name, digest): &(&str, &str)| ((*name).to_owned(), (*digest).to_owned());
         entries.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn those_who_wait_for_a_server_try_one_by_one_until_it_serves() {
+        let state = State::default();
+        let key = |name: &str| ("demo".to_owned(), name.to_owned());
+        assert_eq!(state.someone_stuck("main"), None);
+        state.waits("main", &key("a"));
+        state.waits("main", &key("b"));
+        assert_eq!(state.classes(), BTreeSet::from(["main".to_owned()]));
+        let first = state.someone_stuck("main").unwrap();
+        let other = if first == key("a") {
+            key("b")
+        } else {
+            key("a")
+        };
+        assert_eq!(state.somebody("main"), Some(other.clone()));
+        assert_eq!(state.serves("main"), BTreeSet::from([other]));
+        assert!(state.classes().is_empty());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::backend::BackendError;
 /// What servers show of who we are.
 const APPLICATION: &str = "leasehold-operator";
 /// For a connection, with its login.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// For a statement: the server ends it before we stop to wait.
 const STATEMENT_MAX: Duration = Duration::from_secs(30);
 /// For CREATE and DROP DATABASE, which copy and remove files.
@@ -86,18 +86,7 @@ impl Session {
 
     async fn connect(way: &Way<'_>, with_settings: bool) -> Result<Self, Failure> {
         let server = way.endpoint.to_string();
-        // It prints its password: it must not live longer than this.
-        let mut options = PgConnectOptions::new_without_pgpass()
-            .host(&way.endpoint.host)
-            .port(way.endpoint.port)
-            .username(way.user)
-            .password(way.password.expose_secret())
-            .database(way.database)
-            .application_name(APPLICATION)
-            .extra_float_digits(None) // poolers refuse it
-            .ssl_mode(way.endpoint.tls.mode.of_sqlx())
-            .ssl_root_cert_from_pem(way.endpoint.tls.ca.clone().unwrap_or_default().into_bytes())
-            .disable_statement_logging(); // they hold verifiers
+        let mut options = options(way);
         if with_settings {
             options = options.options(SETTINGS);
         }
@@ -182,6 +171,21 @@ impl Session {
     pub(super) async fn close(self) {
         let _ = timeout(CONNECT_MAX, self.connection.close()).await;
     }
+}
+
+/// How to connect. It prints its password: it must not live longer than that takes.
+pub(super) fn options(way: &Way<'_>) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass()
+        .host(&way.endpoint.host)
+        .port(way.endpoint.port)
+        .username(way.user)
+        .password(way.password.expose_secret())
+        .database(way.database)
+        .application_name(APPLICATION)
+        .extra_float_digits(None) // poolers refuse it
+        .ssl_mode(way.endpoint.tls.mode.of_sqlx())
+        .ssl_root_cert_from_pem(way.endpoint.tls.ca.clone().unwrap_or_default().into_bytes())
+        .disable_statement_logging() // they hold verifiers
 }
 
 /// An error, and the code that the server gave it.

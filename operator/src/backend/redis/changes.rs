@@ -1,7 +1,9 @@
 //! A cheap look at what happened to the nodes, so that users come back within seconds.
 
+use std::collections::BTreeSet;
+
 use super::{
-    Server,
+    Server, Topology,
     node::lock,
     topology::{Address, Role},
 };
@@ -48,6 +50,41 @@ impl Happened {
 }
 
 impl Server {
+    /// Nodes may join that nobody named.
+    pub fn may_grow(&self) -> bool {
+        self.endpoint.topology != Topology::Standalone
+    }
+
+    /// Where its nodes are, those of the last time; with `Sentinel`, the Sentinels too.
+    pub fn addresses(&self) -> BTreeSet<Address> {
+        let known = lock(&self.known);
+        let known = known.iter().map(|(node, _)| &node.address);
+        known.chain(&self.endpoint.nodes).cloned().collect()
+    }
+
+    /// Who belongs to it and as what, as the cheapest who knows tells; good for comparing alone.
+    pub async fn members(&self) -> Result<Vec<String>, BackendError> {
+        let (named, refused) = match &self.endpoint.topology {
+            Topology::Standalone | Topology::Replicated => (Vec::new(), Vec::new()),
+            Topology::Sentinel { master, .. } => self.by_sentinel(master).await?,
+            Topology::Cluster => self.by_cluster().await?,
+        };
+        let mut members: BTreeSet<String> = named
+            .iter()
+            .chain(&refused)
+            .map(|(address, role)| format!("{address} {role:?}"))
+            .collect();
+        if self.endpoint.topology != Topology::Cluster {
+            let known = self.known().await?;
+            for (node, _) in known.iter().filter(|(_, role)| *role == Role::Primary) {
+                let facts = node.facts(&self.dial).await?;
+                members.insert(format!("{} is {:?}", node.address, facts.role));
+                members.extend(facts.others.iter().map(|it| format!("{it} beside it")));
+            }
+        }
+        Ok(members.into_iter().collect())
+    }
+
     /// What happened since this was last asked, by one `INFO` for each node. Whoever cannot act on it
     /// must remember it: it is told once.
     pub async fn changes(&self) -> Result<Vec<Change>, BackendError> {

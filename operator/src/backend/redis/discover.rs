@@ -99,7 +99,11 @@ impl Server {
             refused,
             aliases: Vec::new(),
         };
-        if self.endpoint.topology == Topology::Replicated {
+        // A Sentinel itself learns of a new replica seconds later.
+        if !matches!(
+            self.endpoint.topology,
+            Topology::Standalone | Topology::Cluster
+        ) {
             self.follow(&mut nodes).await;
         }
         // Nodes come and go for years; their connections go with them.
@@ -146,7 +150,9 @@ impl Server {
     // Replicas that a primary names, and the primary that a replica names. One node may have two
     // addresses; its run_id tells.
     async fn follow(&self, nodes: &mut Nodes) {
-        let mut seen: BTreeSet<Address> = self.endpoint.nodes.iter().cloned().collect();
+        let found = nodes.all.iter().map(|found| &found.node.address);
+        let found = found.chain(nodes.refused.iter().map(|(address, _)| address));
+        let mut seen: BTreeSet<Address> = found.chain(&self.endpoint.nodes).cloned().collect();
         loop {
             let live = nodes
                 .all
@@ -189,7 +195,7 @@ impl Server {
         }
     }
 
-    async fn by_sentinel(&self, master: &str) -> Result<Sorted, BackendError> {
+    pub(super) async fn by_sentinel(&self, master: &str) -> Result<Sorted, BackendError> {
         let mut last = None;
         for sentinel in &self.sentinels {
             match self.ask_sentinel(sentinel, master).await {
@@ -226,7 +232,7 @@ impl Server {
 
     // Each listed node knows its own id, so a node that announces another address than the listed one
     // is still the same.
-    async fn by_cluster(&self) -> Result<Sorted, BackendError> {
+    pub(super) async fn by_cluster(&self) -> Result<Sorted, BackendError> {
         let nodes: Vec<_> = self
             .endpoint
             .nodes
@@ -273,4 +279,5 @@ impl Server {
     }
 }
 
-type Sorted = (Vec<(Address, Role)>, Vec<(Address, Role)>);
+/// Those that may be contacted, and those that may not.
+pub(super) type Sorted = (Vec<(Address, Role)>, Vec<(Address, Role)>);
