@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use leasehold_core::id::pod_name;
 use leasehold_core::lease::LeaseTiming;
@@ -66,6 +67,19 @@ struct Seen {
     histories: [Follower; 2],
     /// What is missing for everything to be settled.
     missing: String,
+}
+
+/// Its pods go with it: whoever comes after it on this machine would have to share the machine with them.
+impl Drop for Crew {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let pods: Api<Deployment> = Api::namespaced(self.client.clone(), &self.place.namespace);
+        let name = self.place.name.clone();
+        // It may be gone already, and with the namespace it goes anyway.
+        runtime.spawn(async move { pods.delete(&name, &DeleteParams::default()).await });
+    }
 }
 
 /// The figures of one step of a story.

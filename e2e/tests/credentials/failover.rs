@@ -10,7 +10,7 @@ use leasehold_e2e::servers::redis::{Redis, Setup};
 use leasehold_e2e::{Error, Result, programs, wait};
 use serde_json::json;
 
-use super::ground::{Ground, NAME, SECRETS};
+use super::ground::{Ground, SECRETS};
 use crate::stage::{MINUTE, declare, shown};
 
 /// The look of each minute must not be what helps.

@@ -130,7 +130,7 @@ impl Ground {
         let leases: Api<Lease> = self.namespace.api();
         let renewed = || async {
             let spec = leases.get(&lease).await?.spec;
-            Ok(spec.and_then(|spec| spec.renew_time))
+            Ok::<_, Error>(spec.and_then(|spec| spec.renew_time))
         };
         let before = renewed().await?;
         wait::until_true("a renewal by client-go", PATIENCE, || async {
