@@ -1,8 +1,9 @@
 //! A Postgres of one's own. It may lose its data with the machine, so it need
 //! not wait for the disk; a restart keeps them.
 
+mod standby;
+
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -124,60 +125,6 @@ impl Postgres {
         self.serve(self.port, &self.url).await
     }
 
-    /// A copy of it that follows its changes and takes none itself, on a port of its own.
-    pub async fn standby(&self) -> Result<Self> {
-        let mut standby = Self {
-            running: Mutex::default(),
-            folder: Folder::temporary()?,
-            programs: self.programs.clone(),
-            account: self.account,
-            port: ports::free_port()?,
-            url: String::new(),
-        };
-        standby.url = self
-            .url
-            .replace(&format!(":{}/", self.port), &format!(":{}/", standby.port));
-        let data = standby.data();
-        let making = || format!("making {}", data.display());
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&data)
-            .step(making)?;
-        if let Some(account) = self.account {
-            account.own(&data)?;
-        }
-        let mut command = standby.command("pg_basebackup");
-        let password = self.url.split([':', '@']).nth(2).unwrap_or_default();
-        command
-            .args(["--host=127.0.0.1", &format!("--port={}", self.port)])
-            .arg(format!("--username={USER}"))
-            .arg("--pgdata")
-            .arg(&data)
-            .args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"])
-            .env("PGPASSWORD", password);
-        standby.run("pg_basebackup", &command).await?;
-        standby.serve(standby.port, &standby.url).await?;
-        Ok(standby)
-    }
-
-    /// A standby takes the place of its primary, as a standby: it can be logged in to and read.
-    pub async fn take_over(&mut self, primary: &Self) -> Result<()> {
-        primary.stop();
-        self.stop();
-        self.port = primary.port;
-        self.url.clone_from(&primary.url);
-        self.serve(self.port, &self.url).await
-    }
-
-    /// From now on it takes writes.
-    pub async fn promote(&self) -> Result<()> {
-        let mut client = PgConnection::connect(&self.url).await?;
-        sqlx::query("SELECT pg_promote()")
-            .execute(&mut client)
-            .await?;
-        Ok(client.close().await?)
-    }
-
     /// Offers TLS with this certificate to new connections, beside plain ones.
     pub async fn offer_tls(&self, files: &CertificateFiles) -> Result<()> {
         for (from, name) in [
@@ -242,24 +189,17 @@ impl Postgres {
             .arg(format!("--pwfile={}", secret.display()))
             .args(["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"])
             .arg("--no-sync");
-        let made = self.run("initdb", &command).await;
-        std::fs::remove_file(&secret).step(|| format!("removing {}", secret.display()))?;
-        made
-    }
-
-    /// Runs a program that ends by itself.
-    async fn run(&self, program: &str, command: &Command) -> Result<()> {
-        let log = self.folder.log(program);
-        let process = Process::spawn(program, command, &log, Lifetime::Bound)?;
-        let what = format!("{program} to end");
-        let ended = wait::until(&what, START_MAX, || {
+        let log = self.folder.log("initdb");
+        let process = Process::spawn("initdb", &command, &log, Lifetime::Bound)?;
+        let ended = wait::until("initdb to end", START_MAX, || {
             let ended = process.ended();
             async move { Ok(ended) }
         });
         let ended = ended.await?;
+        std::fs::remove_file(&secret).step(|| format!("removing {}", secret.display()))?;
         if ended != "exit status: 0" {
             let said = process.last_lines(12);
-            return Err(Error::new(format!("{program} ended ({ended}):\n{said}")));
+            return Err(Error::new(format!("initdb ended ({ended}):\n{said}")));
         }
         Ok(())
     }
