@@ -120,6 +120,14 @@ pub enum BackendError {
         /// What was to be set.
         ours: u64,
     },
+    /// What was to be removed is gone, and something of the same name was made since (C5).
+    #[error("{server}: {what} was made anew meanwhile; it is not removed for the one before")]
+    Anew {
+        /// Host and port.
+        server: String,
+        /// Kind and name.
+        what: String,
+    },
     /// The server answered with an error.
     #[error("{server}: {what} failed: {problem}")]
     Refused {
@@ -143,9 +151,16 @@ pub enum BackendError {
 impl BackendError {
     /// Trying again by itself may help: the network, a failover, a limit of connections.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::Anew { .. }
+        )
     }
 }
+
+/// What was there when a removal was decided: ids that no server gives twice, by name. A Redis gives none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight(pub BTreeMap<String, i64>);
 
 /// Who a service is to a store, without any password.
 #[derive(Clone, Debug, PartialEq, Eq)]

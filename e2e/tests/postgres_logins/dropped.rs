@@ -8,7 +8,7 @@ use std::task::Poll;
 use leasehold_e2e::error::Result;
 use leasehold_operator::backend::{Removal, SharedState, Slot};
 
-use crate::ground::{Ground, ours, pair, subject};
+use crate::ground::{Ground, ours, pair, remove, subject};
 
 /// At so many places of each call it is dropped: an uneven number, so that no rhythm of polls hides any.
 const PLACES: usize = 23;
@@ -60,11 +60,11 @@ async fn a_service_whose_making_was_dropped_anywhere_is_made_by_the_next_call() 
         assert_eq!(state.shared, SharedState::InShape, "after {polls} polls");
         assert!(ours(&state.logins[0]).1, "after {polls} polls");
 
-        let remove = late.remove(&subject, true);
-        let (end, ending) = dropped_after(part(removing), remove).await;
+        let late = remove(&late, &subject, true);
+        let (end, ending) = dropped_after(part(removing), late).await;
         drops += usize::from(end.is_none());
         assert_eq!(
-            operator.remove(&subject, true).await?,
+            remove(&operator, &subject, true).await?,
             Removal::Done,
             "after {ending} polls"
         );

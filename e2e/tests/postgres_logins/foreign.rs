@@ -3,7 +3,7 @@
 use leasehold_e2e::error::Result;
 use leasehold_operator::backend::{BackendError, LoginState, SharedState, Slot};
 
-use crate::ground::{Ground, error, pair, subject};
+use crate::ground::{Ground, error, pair, remove, subject};
 
 #[tokio::test]
 async fn a_role_without_our_mark_is_left_alone() -> Result<()> {
@@ -30,7 +30,7 @@ async fn a_role_without_our_mark_is_left_alone() -> Result<()> {
         );
         for outcome in [
             operator.set_login(&subject, 11, &pair().verifier).await,
-            operator.end_login(&subject, Slot::A).await,
+            operator.end_generation(&subject, 11).await,
         ] {
             let refused = error(outcome);
             assert!(matches!(refused, BackendError::Foreign { .. }), "{refused}");
@@ -64,7 +64,7 @@ async fn a_database_of_somebody_else_is_left_alone() -> Result<()> {
     );
     assert_eq!(ground.ask(&roles).await?, "0");
     // Its end has nothing to end.
-    operator.remove(&subject, true).await?;
+    remove(&operator, &subject, true).await?;
     assert_eq!(
         ground
             .ask("SELECT count(*)::text FROM pg_database WHERE datname = 'ledger'")

@@ -3,7 +3,7 @@
 use leasehold_e2e::error::Result;
 use leasehold_e2e::servers::Postgres;
 use leasehold_operator::backend::postgres::{Admin, Endpoint, Server, Tls, TlsMode, Wants};
-use leasehold_operator::backend::{BackendError, LoginState, Slot, Subject, Verifier};
+use leasehold_operator::backend::{BackendError, LoginState, Removal, Slot, Subject, Verifier};
 use leasehold_operator::credential::names::Names;
 use secrecy::{ExposeSecret as _, SecretString};
 use sqlx::postgres::PgConnectOptions;
@@ -151,6 +151,16 @@ pub(crate) fn pair() -> Pair {
         password: password.into(),
         verifier: Verifier(verifier.into()),
     }
+}
+
+/// Removes all that it sees now.
+pub(crate) async fn remove(
+    operator: &Server,
+    subject: &Subject<Wants>,
+    with_shared: bool,
+) -> std::result::Result<Removal, BackendError> {
+    let sight = operator.sight(subject).await?;
+    operator.remove(subject, with_shared, &sight).await
 }
 
 pub(crate) async fn run(client: &mut PgConnection, sql: &str) -> sqlx::Result<()> {

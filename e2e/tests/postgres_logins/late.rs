@@ -1,10 +1,10 @@
 //! A change that comes too late does no harm (C5).
 
 use leasehold_e2e::error::Result;
-use leasehold_operator::backend::{BackendError, Slot, fingerprint};
+use leasehold_operator::backend::{BackendError, Removal, Slot, fingerprint};
 use secrecy::ExposeSecret as _;
 
-use crate::ground::{Ground, code, error, ours, pair};
+use crate::ground::{Ground, code, error, ours, pair, remove};
 
 #[tokio::test]
 async fn an_operator_that_stood_still_for_two_rotations_changes_nothing() -> Result<()> {
@@ -64,6 +64,35 @@ async fn without_the_generation_in_the_comment_the_late_change_locks_the_service
     late.set_login(&subject, 1, &first.verifier).await?;
     assert_eq!(
         code(ground.client(&subject, Slot::A, &third).await),
+        "28P01"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_removal_that_comes_too_late_takes_nothing_from_a_service_that_is_new() -> Result<()> {
+    let ground = Ground::start().await?;
+    let (late, operator) = (ground.operator(), ground.operator());
+    let (subject, _first) = ground.service(&operator, "billing").await?;
+    let seen = late.sight(&subject).await?;
+    assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
+    // Nothing is there, so nothing is done.
+    assert_eq!(late.remove(&subject, true, &seen).await?, Removal::Done);
+
+    operator.provision(&subject).await?;
+    let refused = error(late.remove(&subject, true, &seen).await);
+    assert!(matches!(refused, BackendError::Anew { .. }), "{refused}");
+    let (subject, second) = ground.service(&operator, "billing").await?;
+    let refused = error(late.remove(&subject, true, &seen).await);
+    assert!(matches!(refused, BackendError::Anew { .. }), "{refused}");
+    operator.verify(&subject, Slot::A, &second.password).await?;
+    assert!(ours(&operator.look(&subject).await?.logins[0]).1);
+
+    // The control: what is seen now may be removed, by the same call.
+    let seen = late.sight(&subject).await?;
+    assert_eq!(late.remove(&subject, true, &seen).await?, Removal::Done);
+    assert_eq!(
+        code(ground.client(&subject, Slot::A, &second).await),
         "28P01"
     );
     Ok(())

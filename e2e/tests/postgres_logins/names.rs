@@ -3,7 +3,7 @@
 use leasehold_e2e::error::Result;
 use leasehold_operator::backend::{BackendError, Removal, SharedState, Slot};
 
-use crate::ground::{Ground, code, error, run, subject, text};
+use crate::ground::{Ground, code, error, remove, run, subject, text};
 
 #[tokio::test]
 async fn odd_names_of_databases_and_schemas_are_made_as_they_are() -> Result<()> {
@@ -41,7 +41,7 @@ async fn odd_names_of_databases_and_schemas_are_made_as_they_are() -> Result<()>
         assert_eq!(schema_id, schema);
         assert!(!place.is_empty());
         drop(client);
-        assert_eq!(operator.remove(&subject, true).await?, Removal::Done);
+        assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
     }
     assert_eq!(
         ground.ask("SELECT count(*)::text FROM pg_database").await?,

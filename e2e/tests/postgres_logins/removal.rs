@@ -3,7 +3,7 @@
 use leasehold_e2e::error::Result;
 use leasehold_operator::backend::{Removal, Slot};
 
-use crate::ground::{Ground, code, run, subject};
+use crate::ground::{Ground, code, remove, run, subject};
 
 const LEFT: &str = "SELECT (SELECT count(*) FROM pg_roles WHERE rolname LIKE 'lh!_%' ESCAPE '!')::text \
      || ' ' || (SELECT count(*) FROM pg_database WHERE datname LIKE 'lh!_%' ESCAPE '!')::text";
@@ -15,10 +15,10 @@ async fn nothing_is_left_of_a_removed_service_though_sessions_were_open() -> Res
     let (subject, pair) = ground.service(&operator, "billing").await?;
     let mut client = ground.client(&subject, Slot::A, &pair).await?;
     run(&mut client, "CREATE TABLE t (n int)").await?;
-    assert_eq!(operator.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
     assert_eq!(code(run(&mut client, "SELECT 1").await), "57P01");
     assert_eq!(ground.ask(LEFT).await?, "0 0");
-    assert_eq!(operator.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
     Ok(())
 }
 
@@ -30,15 +30,15 @@ async fn the_shared_part_stays_with_another_service_of_the_cluster_id() -> Resul
     let mut second = subject("billing");
     second.names.service = "billing-next".to_owned();
     let pair = ground.settle(&operator, &second).await?;
-    assert_eq!(operator.remove(&first, false).await?, Removal::Done);
+    assert_eq!(remove(&operator, &first, false).await?, Removal::Done);
     operator.verify(&second, Slot::A, &pair.password).await?;
     // Whoever thinks that it was the last is wrong.
-    let Removal::Held(why) = operator.remove(&first, true).await? else {
+    let Removal::Held(why) = remove(&operator, &first, true).await? else {
         panic!("it took the database of another service");
     };
     assert!(why.contains(&second.names.login(Slot::A)), "{why}");
     operator.verify(&second, Slot::A, &pair.password).await?;
-    assert_eq!(operator.remove(&second, true).await?, Removal::Done);
+    assert_eq!(remove(&operator, &second, true).await?, Removal::Done);
     assert_eq!(ground.ask(LEFT).await?, "0 0");
     Ok(())
 }
@@ -56,7 +56,7 @@ async fn objects_in_another_database_hold_a_role_until_they_are_gone() -> Result
     );
     ground.by_superuser_in("elsewhere", &objects).await?;
 
-    let Removal::Held(why) = operator.remove(&subject, true).await? else {
+    let Removal::Held(why) = remove(&operator, &subject, true).await? else {
         panic!("it dropped a role that something depends on");
     };
     assert!(
@@ -70,7 +70,7 @@ async fn objects_in_another_database_hold_a_role_until_they_are_gone() -> Result
     ground
         .by_superuser_in("elsewhere", &format!("DROP OWNED BY \"{login}\""))
         .await?;
-    let Removal::Held(why) = operator.remove(&subject, true).await? else {
+    let Removal::Held(why) = remove(&operator, &subject, true).await? else {
         panic!("it dropped a role that owns something");
     };
     assert!(
@@ -83,7 +83,7 @@ async fn objects_in_another_database_hold_a_role_until_they_are_gone() -> Result
     ground
         .by_superuser_in("elsewhere", "DROP TABLE mine")
         .await?;
-    assert_eq!(operator.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
     assert_eq!(ground.ask(LEFT).await?, "0 0");
     Ok(())
 }
@@ -94,11 +94,11 @@ async fn a_session_that_only_a_superuser_may_end_holds_the_database() -> Result<
     let operator = ground.operator();
     let (subject, _pair) = ground.service(&operator, "billing").await?;
     let held = ground.superuser(&subject.names.owner()).await?;
-    let Removal::Held(why) = operator.remove(&subject, true).await? else {
+    let Removal::Held(why) = remove(&operator, &subject, true).await? else {
         panic!("it dropped a database in use");
     };
     assert!(why.contains("database"), "{why}");
     sqlx::Connection::close(held).await?;
-    assert_eq!(operator.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(remove(&operator, &subject, true).await?, Removal::Done);
     Ok(())
 }

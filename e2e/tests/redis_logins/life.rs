@@ -121,9 +121,9 @@ async fn a_rotation_lets_the_old_sessions_be_seen_until_they_close_and_an_end_cu
     assert!(log_in(&redis, &subject, Slot::A, "one").await.is_err());
     log_in(&redis, &subject, Slot::A, "three").await?;
 
-    assert_eq!(server.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(server.remove(&subject).await?, Removal::Done);
     assert!(run::<String>(&mut new, "PING").await.is_err());
-    assert_eq!(server.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(server.remove(&subject).await?, Removal::Done);
     assert!(server.survey().await?.is_empty());
     Ok(())
 }

@@ -89,17 +89,14 @@ async fn a_replica_that_restarts_is_noticed_and_one_that_is_away_holds_nothing_u
     assert_eq!(happened(&server).await?, [Happened::Silent]);
     server.set_login(&subject, 2, &verifier("two")).await?;
     server.verify(&subject, Slot::B, &"two".into()).await?;
-    assert!(matches!(
-        server.remove(&subject, true).await?,
-        Removal::Held(_)
-    ));
+    assert!(matches!(server.remove(&subject).await?, Removal::Held(_)));
     server.set_login(&subject, 2, &verifier("two")).await?;
     replica.restart().await?;
     assert_eq!(happened(&server).await?, [Happened::Returned]);
     assert!(log_in(&replica, &subject, Slot::B, "two").await.is_err());
     server.set_login(&subject, 2, &verifier("two")).await?;
     log_in(&replica, &subject, Slot::B, "two").await?;
-    assert_eq!(server.remove(&subject, true).await?, Removal::Done);
+    assert_eq!(server.remove(&subject).await?, Removal::Done);
     // But without a primary nothing is done by halves.
     primary.stop();
     let refused = server.set_login(&subject, 2, &verifier("two")).await;

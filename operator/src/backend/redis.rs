@@ -162,11 +162,7 @@ impl Server {
     }
 
     /// Removes both users. Keys stay: nobody but their writer knows whether they are a cache.
-    pub async fn remove(
-        &self,
-        subject: &Subject<Wants>,
-        _with_shared: bool,
-    ) -> Result<Removal, BackendError> {
+    pub async fn remove(&self, subject: &Subject<Wants>) -> Result<Removal, BackendError> {
         let users = [
             rules::user(subject, Slot::A)?,
             rules::user(subject, Slot::B)?,

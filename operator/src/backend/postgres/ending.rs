@@ -2,25 +2,35 @@
 
 use std::time::{Duration, Instant};
 
-use super::catalog::{Catalog, Quoted};
+use super::catalog::{Catalog, Quoted, Role};
 use super::quote::{self, Sql};
 use super::session::Failure;
 use super::shared::join;
 use super::transaction::retried;
 use super::{Server, Wants};
-use crate::backend::{BackendError, Slot, Subject};
+use crate::backend::{BackendError, Sight, Slot, Subject};
 
 /// How long ended sessions may take to go.
 const SESSIONS_MAX: Duration = Duration::from_secs(10);
 
+/// Which login is to end, so that whoever stood still ends no later one (C5).
+#[derive(Clone, Copy)]
+enum Only<'a> {
+    /// Of a generation that was replaced.
+    Generation(u64),
+    /// The role that was seen, whatever its generation is.
+    Seen(&'a Sight),
+}
+
 impl Server {
-    /// Ends a login whatever its generation is: the end of a service.
+    /// Ends a login that was seen: the end of a service.
     pub async fn end_login(
         &self,
         subject: &Subject<Wants>,
         slot: Slot,
+        sight: &Sight,
     ) -> Result<(), BackendError> {
-        self.end(subject, slot, None).await
+        self.end(subject, slot, Only::Seen(sight)).await
     }
 
     /// Ends the login of a generation that was replaced. Refuses if the login has a newer one: whoever
@@ -30,7 +40,8 @@ impl Server {
         subject: &Subject<Wants>,
         generation: u64,
     ) -> Result<(), BackendError> {
-        self.end(subject, Slot::of_generation(generation), Some(generation))
+        let only = Only::Generation(generation);
+        self.end(subject, Slot::of_generation(generation), only)
             .await
     }
 
@@ -38,10 +49,10 @@ impl Server {
         &self,
         subject: &Subject<Wants>,
         slot: Slot,
-        generation: Option<u64>,
+        only: Only<'_>,
     ) -> Result<(), BackendError> {
         let quoted = Quoted::of(subject)?;
-        if !retried(|| self.disable(subject, &quoted, slot, generation)).await? {
+        if !retried(|| self.disable(subject, &quoted, slot, only)).await? {
             return Ok(());
         }
         let name = subject.names.login(slot);
@@ -49,7 +60,7 @@ impl Server {
             .await
             .map_err(Failure::into_error)?;
         retried(|| self.give_up(subject, &quoted, slot)).await?;
-        retried(|| self.drop_login(subject, &quoted, slot, generation)).await
+        retried(|| self.drop_login(subject, &quoted, slot, only)).await
     }
 
     /// No new sessions; false if there is no such login.
@@ -58,7 +69,7 @@ impl Server {
         subject: &Subject<Wants>,
         quoted: &Quoted,
         slot: Slot,
-        generation: Option<u64>,
+        only: Only<'_>,
     ) -> Result<bool, Failure> {
         let name = subject.names.login(slot);
         let mut work = self.begin(&name).await?;
@@ -67,7 +78,7 @@ impl Server {
             work.roll_back().await?;
             return Ok(false);
         };
-        self.refuse_newer(subject, slot, &role.comment, generation)?;
+        self.refuse_other(subject, slot, role, only)?;
         let login = quoted.login(slot);
         let mut sql = Sql::new("", &[]);
         if !role.is_reachable {
@@ -77,6 +88,39 @@ impl Server {
         let what = format!("closing the login {name}");
         self.change(work, &what, sql).await?;
         Ok(true)
+    }
+
+    fn refuse_other(
+        &self,
+        subject: &Subject<Wants>,
+        slot: Slot,
+        role: &Role,
+        only: Only<'_>,
+    ) -> Result<(), BackendError> {
+        let name = subject.names.login(slot);
+        let (found, _) = self.password_of(subject, slot, &role.comment)?;
+        match only {
+            Only::Generation(ours) if found > ours => Err(self.newer(&name, found, ours)),
+            Only::Generation(_) => Ok(()),
+            Only::Seen(sight) => self.refuse_unseen(sight, "role", &name, role.id),
+        }
+    }
+
+    /// Refuses what has another id than what was seen under its name.
+    pub(super) fn refuse_unseen(
+        &self,
+        sight: &Sight,
+        kind: &str,
+        name: &str,
+        id: i64,
+    ) -> Result<(), BackendError> {
+        if sight.0.get(name) == Some(&id) {
+            return Ok(());
+        }
+        Err(BackendError::Anew {
+            server: self.endpoint.to_string(),
+            what: format!("{kind} {name}"),
+        })
     }
 
     /// Ends the sessions of a login and waits until the server has forgotten them.
@@ -152,7 +196,7 @@ impl Server {
         subject: &Subject<Wants>,
         quoted: &Quoted,
         slot: Slot,
-        generation: Option<u64>,
+        only: Only<'_>,
     ) -> Result<(), Failure> {
         let name = subject.names.login(slot);
         let mut work = self.begin(&name).await?;
@@ -160,7 +204,7 @@ impl Server {
         let Some(role) = catalog.roles.get(&name) else {
             return work.roll_back().await;
         };
-        self.refuse_newer(subject, slot, &role.comment, generation)?;
+        self.refuse_other(subject, slot, role, only)?;
         let holds = self.holds(&mut work.session, &[role.id]).await?;
         if !holds.is_empty() {
             work.roll_back().await?;

@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// Generation and fingerprint of a login that is ours.
-    fn password_of(
+    pub(super) fn password_of(
         &self,
         subject: &Subject<Wants>,
         slot: Slot,
@@ -197,21 +197,7 @@ impl Server {
         }
     }
 
-    pub(super) fn refuse_newer(
-        &self,
-        subject: &Subject<Wants>,
-        slot: Slot,
-        comment: &str,
-        generation: Option<u64>,
-    ) -> Result<(), BackendError> {
-        let (found, _) = self.password_of(subject, slot, comment)?;
-        match generation {
-            Some(ours) if found > ours => Err(self.newer(&subject.names.login(slot), found, ours)),
-            _ => Ok(()),
-        }
-    }
-
-    fn newer(&self, login: &str, found: u64, ours: u64) -> BackendError {
+    pub(super) fn newer(&self, login: &str, found: u64, ours: u64) -> BackendError {
         BackendError::Newer {
             server: self.endpoint.to_string(),
             login: login.to_owned(),

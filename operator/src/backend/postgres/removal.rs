@@ -9,7 +9,7 @@ use super::quote::{self, Sql};
 use super::session::{Failure, Session};
 use super::transaction::retried;
 use super::{Server, Wants, shared_roles};
-use crate::backend::{BackendError, Removal, Subject};
+use crate::backend::{BackendError, Removal, Sight, Subject};
 
 /// What depends on roles, in which database: everything but the membership that ends with them.
 const HOLDS: &str = "SELECT s.dbid::int8 AS id, coalesce(d.datname::text, 'the server') AS name, \
@@ -44,16 +44,32 @@ enum Shared {
 }
 
 impl Server {
+    /// What there is to remove now.
+    pub async fn sight(&self, subject: &Subject<Wants>) -> Result<Sight, BackendError> {
+        retried(|| self.look_for_ids(subject)).await
+    }
+
+    async fn look_for_ids(&self, subject: &Subject<Wants>) -> Result<Sight, Failure> {
+        let query = Catalog::query(subject)?;
+        let (work, rows) = self.hold().await.start("looking", query).await?;
+        let catalog = Catalog::of_rows(&work.session, &rows)?;
+        work.keep();
+        let roles = catalog.roles.into_iter();
+        Ok(Sight(roles.map(|(name, role)| (name, role.id)).collect()))
+    }
+
     /// Ends both logins and, with the last service of a cluster id, drops database and roles. What is
-    /// not ours is passed over: nothing of ours is left there.
+    /// not ours is passed over: nothing of ours is left there. What was not seen before the decision is
+    /// refused: it was made since, for somebody who is new (C5).
     pub async fn remove(
         &self,
         subject: &Subject<Wants>,
         with_shared: bool,
+        sight: &Sight,
     ) -> Result<Removal, BackendError> {
         let quoted = Quoted::of(subject)?;
         for slot in Slot::ALL {
-            match self.end_login(subject, slot).await {
+            match self.end_login(subject, slot, sight).await {
                 Ok(()) | Err(BackendError::Foreign { .. }) => {}
                 Err(BackendError::Refused { problem, what, .. })
                     if problem.starts_with("2BP01") =>
@@ -66,22 +82,26 @@ impl Server {
         if !with_shared {
             return Ok(Removal::Done);
         }
-        match retried(|| self.look_at_shared(subject)).await? {
+        match retried(|| self.look_at_shared(subject, sight)).await? {
             Shared::Gone => return Ok(Removal::Done),
             Shared::Held(why) => return Ok(Removal::Held(why)),
             Shared::Free => {}
         }
-        if let Some(why) = retried(|| self.drop_database(subject, &quoted)).await? {
+        if let Some(why) = retried(|| self.drop_database(subject, &quoted, sight)).await? {
             return Ok(Removal::Held(why));
         }
-        retried(|| self.drop_shared(subject)).await
+        retried(|| self.drop_shared(subject, sight)).await
     }
 
-    async fn look_at_shared(&self, subject: &Subject<Wants>) -> Result<Shared, Failure> {
+    async fn look_at_shared(
+        &self,
+        subject: &Subject<Wants>,
+        sight: &Sight,
+    ) -> Result<Shared, Failure> {
         let query = Catalog::query(subject)?;
         let (mut work, rows) = self.hold().await.start("looking", query).await?;
         let catalog = Catalog::of_rows(&work.session, &rows)?;
-        let ids = ours(subject, &catalog);
+        let ids = self.ours(subject, &catalog, sight)?;
         if ids.is_empty() {
             work.keep();
             return Ok(Shared::Gone);
@@ -112,11 +132,12 @@ impl Server {
         &self,
         subject: &Subject<Wants>,
         quoted: &Quoted,
+        sight: &Sight,
     ) -> Result<Option<String>, Failure> {
         let mut work = self.lock(&subject.names.owner()).await?;
         let catalog = Catalog::read(&mut work.session, subject).await?;
         let name = subject.wants.database(&subject.names);
-        let is_ours = !ours(subject, &catalog).is_empty();
+        let is_ours = !self.ours(subject, &catalog, sight)?.is_empty();
         let database = catalog
             .database
             .filter(|found| is_ours && found.owner == subject.names.owner());
@@ -159,11 +180,15 @@ impl Server {
         Ok(None)
     }
 
-    async fn drop_shared(&self, subject: &Subject<Wants>) -> Result<Removal, Failure> {
+    async fn drop_shared(
+        &self,
+        subject: &Subject<Wants>,
+        sight: &Sight,
+    ) -> Result<Removal, Failure> {
         let owner = subject.names.owner();
         let mut work = self.begin(&owner).await?;
         let catalog = Catalog::read(&mut work.session, subject).await?;
-        let ids = ours(subject, &catalog);
+        let ids = self.ours(subject, &catalog, sight)?;
         let members = self.members(&mut work.session, &ids).await?;
         let holds = self.holds(&mut work.session, &ids).await?;
         if !members.is_empty() || !holds.is_empty() {
@@ -228,6 +253,27 @@ impl Server {
         Ok(names?.join(", "))
     }
 
+    /// Ids of the shared roles that are ours; one that was not seen is somebody's who is new.
+    fn ours(
+        &self,
+        subject: &Subject<Wants>,
+        catalog: &Catalog,
+        sight: &Sight,
+    ) -> Result<Vec<i64>, BackendError> {
+        let mut ids = Vec::new();
+        for name in shared_roles(&subject.names) {
+            let Some(role) = catalog.roles.get(&name) else {
+                continue;
+            };
+            let whose = mark::read_shared(&subject.names, &role.comment);
+            if matches!(whose, Whose::Ours(..)) {
+                self.refuse_unseen(sight, "role", &name, role.id)?;
+                ids.push(role.id);
+            }
+        }
+        Ok(ids)
+    }
+
     pub(super) fn held(&self, role: &str, holds: &[Holding]) -> BackendError {
         BackendError::Refused {
             server: self.endpoint.to_string(),
@@ -235,21 +281,6 @@ impl Server {
             problem: format!("2BP01: {}", said(role, holds)),
         }
     }
-}
-
-/// Ids of the shared roles that are ours.
-fn ours(subject: &Subject<Wants>, catalog: &Catalog) -> Vec<i64> {
-    let names = shared_roles(&subject.names);
-    let roles = names.iter().filter_map(|name| catalog.roles.get(name));
-    roles
-        .filter(|role| {
-            matches!(
-                mark::read_shared(&subject.names, &role.comment),
-                Whose::Ours(..)
-            )
-        })
-        .map(|role| role.id)
-        .collect()
 }
 
 fn numbers(ids: &[i64]) -> Sql {

@@ -7,7 +7,7 @@ use leasehold_crds::cluster_service::BackendKind;
 use secrecy::SecretString;
 
 use crate::{
-    backend::{BackendError, Removal, Subject, Verifier, postgres, redis},
+    backend::{BackendError, Removal, Sight, Subject, Verifier, postgres, redis},
     credential::{
         secret::Binding,
         servers::{Served, Server},
@@ -96,9 +96,24 @@ impl Account {
         }
     }
 
-    /// Removes both logins, and the shared part if nobody else needs it.
-    pub async fn remove(&self, with_shared: bool) -> Result<Removal, BackendError> {
-        ask!(self, remove, with_shared)
+    /// What there is to remove now.
+    pub async fn sight(&self) -> Result<Sight, BackendError> {
+        match (&self.served.server, &self.asks) {
+            (Server::Postgres(server), Asks::Postgres(subject)) => server.sight(subject).await,
+            _ => Ok(Sight::default()),
+        }
+    }
+
+    /// Removes both logins, and the shared part if nobody else needs it; nothing that was not seen, where
+    /// the server can tell (C5).
+    pub async fn remove(&self, with_shared: bool, sight: &Sight) -> Result<Removal, BackendError> {
+        match (&self.served.server, &self.asks) {
+            (Server::Postgres(server), Asks::Postgres(subject)) => {
+                server.remove(subject, with_shared, sight).await
+            }
+            (Server::Redis(server), Asks::Redis(subject)) => server.remove(subject).await,
+            _ => Err(self.is_of_the_other_kind()),
+        }
     }
 
     /// Names under which a survey shows what belongs to it.

@@ -170,8 +170,10 @@ pub async fn end_at(
 }
 
 async fn remove(context: &Context, account: &Account, with_shared: bool) -> Result<(), Trouble> {
+    // Seen before it is asked whether we lead: whoever stands still after that removes nothing newer (C5).
+    let sight = account.sight().await?;
     context.gate.check()?;
-    let removed = account.remove(with_shared).await;
+    let removed = account.remove(with_shared, &sight).await;
     context.credentials.effects.done();
     match removed? {
         Removal::Done => Ok(()),

@@ -139,9 +139,9 @@ impl Trouble {
                 BackendError::LoginRefused { .. } => reason::LOGIN_REFUSED,
                 BackendError::NotAllowed { .. } => reason::PERMISSION_MISSING,
                 BackendError::Foreign { .. } => reason::ROLE_CONFLICT,
-                BackendError::Newer { .. } | BackendError::Refused { .. } => {
-                    reason::BACKEND_REFUSED
-                }
+                BackendError::Newer { .. }
+                | BackendError::Anew { .. }
+                | BackendError::Refused { .. } => reason::BACKEND_REFUSED,
                 BackendError::Invalid { .. } => reason::SPEC_INVALID,
             },
             Self::Class { reason, .. } => reason,
