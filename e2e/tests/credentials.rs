@@ -29,3 +29,5 @@ mod rotation;
 #[path = "operator_behaviour/stage.rs"]
 #[allow(dead_code)] // shared with the tests of the operator
 mod stage;
+#[path = "credentials/trouble.rs"]
+mod trouble;

@@ -77,6 +77,18 @@ impl Authority {
         self.issue(file, params)
     }
 
+    /// The same, out of date since long ago.
+    pub fn expired_server(&self, file: &str, names: &[&str]) -> Result<CertificateFiles> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        (params.not_before, params.not_after) = (
+            rcgen::date_time_ymd(2020, 1, 1),
+            rcgen::date_time_ymd(2021, 1, 1),
+        );
+        self.issue(file, params)
+    }
+
     /// A certificate for a client: to Kubernetes its common name is the user,
     /// its organisation the group.
     pub fn client(&self, file: &str, user: &str, group: Option<&str>) -> Result<CertificateFiles> {

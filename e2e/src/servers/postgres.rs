@@ -84,6 +84,14 @@ impl Postgres {
         self.folder.path()
     }
 
+    /// A new folder in its folder, of the account that it runs as.
+    pub fn own_folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path().join(name);
+        std::fs::create_dir(&path).step(|| format!("making {}", path.display()))?;
+        self.account.map_or(Ok(()), |account| account.own(&path))?;
+        Ok(path)
+    }
+
     /// The server and all processes that it started.
     pub fn processes(&self) -> Result<Vec<ProcessRecord>> {
         match &*self.lock() {

@@ -1,11 +1,17 @@
 //! A server that must prove who it is.
 
+use std::time::Duration;
+
 use leasehold_e2e::control_plane::certificates::Authority;
 use leasehold_e2e::error::Result;
+use leasehold_e2e::wait;
 use leasehold_operator::backend::postgres::{Endpoint, Server, Tls, TlsMode};
 use leasehold_operator::backend::{BackendError, Slot};
 
 use crate::ground::{Ground, PATIENCE, error, pair, subject};
+
+/// How long a server may take to read a changed certificate.
+const READ_MAX: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
@@ -90,5 +96,22 @@ async fn a_certificate_is_checked_as_far_as_the_mode_says() -> Result<()> {
     server("127.0.0.1", TlsMode::Require, None)
         .look(&subject)
         .await?;
-    Ok(())
+
+    // One that nobody renewed, and then did.
+    let looks = async || {
+        let operator = server("localhost", TlsMode::VerifyFull, Some(&ca));
+        operator.look(&subject).await
+    };
+    let expired = authority.expired_server("expired", &["localhost"])?;
+    ground.server.offer_tls(&expired).await?;
+    wait::until_true("a certificate that is refused", READ_MAX, || async {
+        let refused = looks().await;
+        Ok(refused.is_err_and(|error| error.to_string().contains("expired")))
+    })
+    .await?;
+    ground.server.offer_tls(&files).await?;
+    wait::until_true("a certificate that is good again", READ_MAX, || async {
+        Ok(looks().await.is_ok())
+    })
+    .await
 }
