@@ -45,15 +45,29 @@ lane() {
 	for name in "$@"; do run "$name" "${cargo[@]}" --test "$name"; done
 }
 
-computing() {
-	run unit "${cargo[@]}" --lib --bins
-	local name path
-	for path in {crds,operator,runtime-lib,runtime-lib/core,xtask}/tests/{*.rs,*/main.rs}; do
-		[ -e "$path" ] || continue
-		name=${path%/main.rs}
-		name=$(basename "$name" .rs)
-		run "$name" "${cargo[@]}" --test "$name"
+# programs FOLDER…: the test programs of these crates, one after the other.
+programs() {
+	local folder name path
+	for folder in "$@"; do
+		for path in "$folder"/tests/{*.rs,*/main.rs}; do
+			[ -e "$path" ] || continue
+			name=${path%/main.rs}
+			name=$(basename "$name" .rs)
+			run "$name" "${polite[@]}" "${cargo[@]}" --test "$name"
+		done
 	done
+}
+
+# Simulations and models look at no clock: they take what the others leave.
+pure() {
+	local polite=(nice -n 19)
+	programs runtime-lib/core
+}
+
+computing() {
+	local polite=()
+	run unit "${cargo[@]}" --lib --bins
+	programs crds operator runtime-lib xtask
 	run documentation "${cargo[@]}" --doc
 	# The Go programs' own tests, with the options of their builds: their dependencies are compiled already.
 	run control-plane-go e2e/control-plane/build.sh --test
@@ -62,8 +76,8 @@ computing() {
 }
 
 long=(operator_behaviour)
-chaos=(chaos_short demo runtime_behaviour)
-# These keep servers as busy as they can. They, and what only computes, come when nothing has to answer in time.
+chaos=(chaos_short chaos_partitions_short demo)
+# These keep servers as busy as they can: they come when nothing has to answer in time.
 busy=(postgres_logins redis_logins)
 loaded=(binding credentials)
 rest=()
@@ -73,6 +87,7 @@ for path in e2e/tests/*.rs; do
 done
 
 if [ "${LANES:-}" = 1 ]; then
+	pure
 	computing
 	lane "${long[@]}" "${chaos[@]}" "${rest[@]}" "${busy[@]}" "${loaded[@]}"
 else
@@ -80,11 +95,13 @@ else
 	lanes=()
 	trap 'for it in "${lanes[@]}"; do kill -- "-$it" 2>/dev/null || true; done; exit 130' INT TERM
 	set -m
+	pure </dev/null & pure=$!
+	lanes+=($pure)
 	lane "${long[@]}" </dev/null & lanes+=($!)
 	lane "${chaos[@]}" </dev/null & lanes+=($!)
 	lane "${rest[@]}" </dev/null & lanes+=($!)
-	wait
-	lanes=()
+	wait "${lanes[@]:1}"
+	lanes=($pure)
 	computing </dev/null & lanes+=($!)
 	lane "${busy[@]}" </dev/null & lanes+=($!)
 	lane "${loaded[@]}" </dev/null & lanes+=($!)
