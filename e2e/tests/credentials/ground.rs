@@ -83,6 +83,11 @@ impl Ground {
         operator.process().record().pid
     }
 
+    /// The operator goes, and nothing else does.
+    pub(crate) fn uninstall(&mut self) {
+        self.operator = None;
+    }
+
     /// Another operator in its place.
     pub(crate) async fn succeed(&mut self, more: &[&str]) -> Result<()> {
         self.operator = None;
