@@ -21,18 +21,27 @@ const STOPPED_MAX: Duration = Duration::from_secs(5);
 /// When a process ends if nobody ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// With the process that started it, however that one ends.
+    /// With its handle, and with the process that started it, however that one ends.
     Bound,
     /// Never: it is a daemon.
     Detached,
 }
 
-/// A started process.
+/// A started process; one that is bound ends when this is dropped.
 #[derive(Debug)]
 pub struct Process {
+    lifetime: Lifetime,
     record: ProcessRecord,
     log: PathBuf,
     child: Mutex<Child>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.lifetime == Lifetime::Bound {
+            self.kill();
+        }
+    }
 }
 
 impl Process {
@@ -55,6 +64,7 @@ impl Process {
         let child = spawn_from_lasting_thread(wrapped).step(starting)?;
         let record = ProcessRecord::of(name, child.id()).step(starting)?;
         Ok(Self {
+            lifetime,
             record,
             log: log.to_owned(),
             child: Mutex::new(child),

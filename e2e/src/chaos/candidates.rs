@@ -160,13 +160,6 @@ impl Workload {
     }
 }
 
-/// A candidate that nobody looks at any more would only take time from others.
-impl Drop for Workload {
-    fn drop(&mut self) {
-        self.process.kill();
-    }
-}
-
 fn has_ended(name: &str, how: &str, what: &str) -> Error {
     Error::new(format!("{name} ended ({how}) before there was: {what}"))
 }
@@ -334,12 +327,6 @@ impl ClientGo {
 
 fn acting() -> String {
     format!("--act-every={}ms", LOOK.as_millis())
-}
-
-impl Drop for ClientGo {
-    fn drop(&mut self) {
-        self.process.kill();
-    }
 }
 
 /// The lines about one Lease in a journal, which also holds the program's log.

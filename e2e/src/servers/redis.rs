@@ -235,11 +235,3 @@ fn program() -> Result<PathBuf> {
         ))
     })
 }
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        if let Some(process) = self.lock().take() {
-            process.kill();
-        }
-    }
-}
