@@ -188,18 +188,22 @@ impl Servers {
         Ok(tenant.is_some_and(|it| is_allowed(allowed, &it.labels)))
     }
 
-    /// Looks at the server of a class, whoever may use it.
+    /// Looks at the server of a class, whoever may use it, and at its Secrets, which are not watched.
     pub async fn look(&self, class: &BackendClass) -> Result<Look, ClassProblem> {
+        let kept = self.kept(&class.name_any());
+        self.doubt(&class.name_any());
         let served = self.current(class).await?;
+        // If somebody tries a new credential in this moment, its outcome is what people want to know.
+        drop(kept.turn.lock().await);
         let findings = look_at(&served.server).await;
-        let state = self.kept(&class.name_any()).state();
+        let state = kept.state();
         Ok(Look {
             findings,
             refused: state.refused.map(|it| it.problem),
         })
     }
 
-    /// The admin was refused: whatever is known of the Secrets is read again when it is next needed.
+    /// Whatever is known of the Secrets of a class is read again when it is next needed.
     pub fn doubt(&self, class: &str) {
         let kept = self.kept(class);
         kept.change(|state| state.read = None);
