@@ -70,7 +70,10 @@ impl World {
                 Effect::Publish(write) => self.check_publish(write)?,
                 Effect::Fence { name, write } => {
                     prop_assert!(write.record.holder.is_none() && write.record.released.is_none());
-                    let lease = self.leases.get(name);
+                    // A Lease that was made anew counts from 1; the write for the one before is refused.
+                    let lease = self.leases.get(name).filter(|lease| {
+                        matches!(&write.target, Target::Exactly { uid, .. } if *uid == lease.uid)
+                    });
                     let same = lease.is_none_or(|lease| lease.record.term >= write.record.term);
                     prop_assert!(same, "a fence keeps the incarnation");
                 }
