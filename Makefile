@@ -47,7 +47,7 @@ bench-partitions: basics ## Keys, plans and moves beside other ways; handoffs, c
 	@scripts/bench-partitions.sh
 	@scripts/bench-partitions-cluster.sh
 
-test-credentials: tools ## Logins on Postgres 15, 16, 18, Redis 7.0 and Valkey 8.1; 20 rotations under load; 500 services
+test-credentials: tools ## Logins on Postgres 15, 16, 18, Redis 7.0 and Valkey 8.1; 20 rotations under load; failovers; 500 services
 	@scripts/test-credentials.sh
 
 mutants: basics ## Mutation test of runtime-lib/core (cargo-mutants, installed if missing)

