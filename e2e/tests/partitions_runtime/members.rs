@@ -1,6 +1,7 @@
 //! Members that misbehave: two of one name, one that never lets go, one whose
 //! Lease holds garbage, and one that wakes up late without a fence.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_crds::keys;
@@ -51,8 +52,24 @@ pub(crate) async fn a_member_that_never_acknowledges_holds_up_only_its_own_parti
         Ok(!late.is_empty())
     })
     .await?;
+    let killed = leasehold_e2e::history::now();
     crew.kill(&stuck)?;
-    crew.settled(2, COUNT, PATIENCE).await?;
+    // Where else partitions go depends on how soon it is back; nobody here ever ends its work.
+    wait::until_true(
+        "the newcomer to have what it was given",
+        PATIENCE,
+        || async {
+            let lines = leasehold_e2e::history::read(&[crew.history()])?;
+            let written = lines.iter().filter(|line| {
+                line.t > killed && line.event == Event::Write && !line.identity.starts_with(&stuck)
+            });
+            let written: BTreeSet<u16> = written
+                .filter_map(|line| line.slot.map(|slot| slot.partition))
+                .collect();
+            Ok(given.iter().all(|partition| written.contains(partition)))
+        },
+    )
+    .await?;
     demand_good(&crew, UNOWNED_MAX)?;
     Ok(())
 }
